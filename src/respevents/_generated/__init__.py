@@ -1,0 +1,1 @@
+"""Generated from the schema set; never edited by hand."""
