@@ -1,1 +1,91 @@
-"""Everything a server needs to stream `/v1/responses` events the way OpenAI does."""
+"""The event stream of OpenAI's `/v1/responses`: build it, send it, and end it right when something breaks.
+
+Every public name is imported on first use, so `import respevents` costs next to nothing and loads no optional
+library, no asyncio and no table. A name whose module needs an optional library says which extra brings it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from msgspec import UNSET, UnsetType
+
+    from respevents._errors import EncodeError, LocalProtocolError, ProtocolError, RemoteProtocolError
+    from respevents.events import decode_event
+    from respevents.failures import Cause, Failure, FailureCode, Policy, error_envelope
+    from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
+    from respevents.lifecycle import Lifecycle
+    from respevents.stream import ResponseStream
+    from respevents.wire import Frame, FrameDecoder, decode_json, encode_frame, encode_json
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "UNSET",
+    "Cause",
+    "EncodeError",
+    "Failure",
+    "FailureCode",
+    "Frame",
+    "FrameDecoder",
+    "Lifecycle",
+    "LocalProtocolError",
+    "Policy",
+    "ProtocolError",
+    "RemoteProtocolError",
+    "ResponseStream",
+    "UnsetType",
+    "__version__",
+    "decode_event",
+    "decode_json",
+    "encode_frame",
+    "encode_json",
+    "error_envelope",
+    "guard_stream",
+    "guard_stream_sync",
+    "rejected_frames",
+    "rejected_stream",
+]
+
+_HOME = {
+    "UNSET": "msgspec",
+    "UnsetType": "msgspec",
+    "EncodeError": "respevents._errors",
+    "LocalProtocolError": "respevents._errors",
+    "ProtocolError": "respevents._errors",
+    "RemoteProtocolError": "respevents._errors",
+    "decode_event": "respevents.events",
+    "Cause": "respevents.failures",
+    "Failure": "respevents.failures",
+    "FailureCode": "respevents.failures",
+    "Policy": "respevents.failures",
+    "error_envelope": "respevents.failures",
+    "guard_stream": "respevents.guard",
+    "guard_stream_sync": "respevents.guard",
+    "rejected_frames": "respevents.guard",
+    "rejected_stream": "respevents.guard",
+    "Lifecycle": "respevents.lifecycle",
+    "ResponseStream": "respevents.stream",
+    "Frame": "respevents.wire",
+    "FrameDecoder": "respevents.wire",
+    "decode_json": "respevents.wire",
+    "encode_frame": "respevents.wire",
+    "encode_json": "respevents.wire",
+}
+"""The module each public name lives in; the imports above say the same to type checkers."""
+
+
+def __getattr__(name: str) -> object:
+    module = _HOME.get(name)
+    if module is None:
+        raise AttributeError(f"module 'respevents' has no attribute {name!r}")
+    from respevents._extras import load
+
+    value: object = getattr(load(module), name)
+    globals()[name] = value  # the next use is a plain lookup
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,71 @@
+"""The `respevents` command: one sub-command for each module that has something to run.
+
+Exit codes: 0 fine, 1 findings or differences, 2 unusable input or wrong usage (argparse's own code too).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+from respevents._errors import ProtocolError
+from respevents._extras import MissingExtraError, load
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["EXIT_FINDINGS", "EXIT_FINE", "EXIT_UNUSABLE", "main"]
+
+EXIT_FINE = 0
+EXIT_FINDINGS = 1
+EXIT_UNUSABLE = 2
+
+
+class _Command(NamedTuple):
+    name: str
+    module: str
+    """Has `add_arguments(parser)` and `run(arguments) -> exit code`; imported only when called."""
+    help: str
+
+
+_COMMANDS = (
+    _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
+)
+
+
+def _parser(chosen: str | None) -> argparse.ArgumentParser:
+    from respevents import __version__
+
+    parser = argparse.ArgumentParser(
+        prog="respevents",
+        description="Event streams of /v1/responses.",
+        epilog="Exit codes: 0 1 2, as grep's.",
+    )
+    parser.add_argument("--version", action="version", version=f"respevents {__version__}")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        sub = commands.add_parser(command.name, help=command.help, description=command.help)
+        if command.name == chosen:  # the others are listed, not imported: the command starts fast
+            module = load(command.module, needed_by=f"respevents {command.name}")
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line (default: `sys.argv`) and give the exit code."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    try:
+        parsed = _parser(chosen).parse_args(words)
+        code: int = parsed.run(parsed)
+        sys.stdout.flush()
+    except (MissingExtraError, ProtocolError) as error:
+        print(f"respevents: {error}", file=sys.stderr)
+        return EXIT_UNUSABLE
+    except BrokenPipeError:  # `respevents ... | head`: whoever read has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_FINE
+    return code
