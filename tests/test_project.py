@@ -10,9 +10,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import ROOT
 
 import respevents
+from conftest import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -28,9 +28,7 @@ def main(checkout: Path) -> None:
     for name in sets:
         for file in ("strict.json", "wire.json", "manifest.json"):
             shipped = package.joinpath("_schemas", name, file).read_bytes()
-            assert shipped == (checkout / "schemas" / name / file).read_bytes(), (
-                f"{name}/{file} differs in the wheel"
-            )
+            assert shipped == (checkout / "schemas" / name / file).read_bytes(), f"{name}/{file} differs in the wheel"
     print("schemas in the wheel:", *sets)
 
     frame = (

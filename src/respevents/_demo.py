@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 __all__ = ["add_arguments", "app", "run"]
 
 CONTEXT_WINDOW = 4096
-"""Tokens the engine takes. It counts one for each word of the newest user message and none for what a client adds
-around it (instructions, tools, history), so that one as talkative as Codex can be tried against it."""
+"""Tokens the engine takes. It counts one for each word of the newest user message and none for what a client
+adds around it (instructions, tools, history): one as talkative as Codex can be tried against it."""
 
 PAUSE = 0.02
 """Seconds between two pieces, as a fast engine has: enough to see that frames arrive one by one."""
@@ -92,7 +92,7 @@ def _wants_weather(request: Mapping[str, Any]) -> bool:
 
 
 async def _engine(request: Mapping[str, Any], stream: ResponseStream, pause: float) -> AsyncIterator[bytes]:
-    """One scripted answer; the model's name decides which: `demo-over-length`, `demo-server-error`, any other."""
+    """One scripted answer; the model's name decides: `demo-over-length`, `demo-server-error`, any other."""
     model, prompt = str(request["model"]), _newest_message(request)
     tokens = CONTEXT_WINDOW + 1 if "over-length" in model else len(prompt.split())
     if tokens > CONTEXT_WINDOW:
@@ -230,9 +230,7 @@ def serving(host: str = "127.0.0.1", port: int = 0, *, pause: float = PAUSE) -> 
     """Serve `app` in a thread while the block runs; gives the port (a free one for 0)."""
     listener = socket.create_server((host, port))
     server = uvicorn.Server(uvicorn.Config(app(pause), log_level="warning", lifespan="off", ws="none"))
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [listener]}, name="respevents-demo", daemon=True
-    )
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="respevents-demo", daemon=True)
     thread.start()
     try:
         yield listener.getsockname()[1]
@@ -275,9 +273,7 @@ def _summary(event: Mapping[str, Any]) -> str:
         if error:
             return f"{response['status']}: {error['code']}: {error['message']}"
         usage = response.get("usage")
-        return f"{response['status']}" + (
-            f", {usage['total_tokens']} tokens" if usage else f" {response['id']}"
-        )
+        return f"{response['status']}" + (f", {usage['total_tokens']} tokens" if usage else f" {response['id']}")
     return ""
 
 
@@ -340,7 +336,7 @@ def _serve(port: int) -> int:
                 f"Serving {url}/responses. Stop with Ctrl-C.\n\n"
                 f'  curl -N {url}/responses -d \'{{"model": "demo", "input": "Hi", "stream": true}}\'\n'
                 f'  OpenAI(base_url="{url}", api_key="-").responses.create(model="demo", input="Hi")\n\n'
-                f"Models: demo, demo-over-length (or a prompt over {CONTEXT_WINDOW} words), demo-server-error.",
+                f"Models: demo, demo-over-length (or over {CONTEXT_WINDOW} words), demo-server-error.",
                 flush=True,
             )
             threading.Event().wait()
@@ -357,12 +353,8 @@ def _serve(port: int) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `respevents demo` takes."""
-    parser.add_argument(
-        "--serve", action="store_true", help="keep serving on loopback instead of the two timelines"
-    )
-    parser.add_argument(
-        "--port", type=int, default=8765, help="port of --serve; 0 takes a free one (default: 8765)"
-    )
+    parser.add_argument("--serve", action="store_true", help="keep serving on loopback instead of the two timelines")
+    parser.add_argument("--port", type=int, default=8765, help="port of --serve; 0 takes a free one (default: 8765)")
 
 
 def run(arguments: argparse.Namespace) -> int:

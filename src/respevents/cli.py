@@ -69,3 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FINE
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
