@@ -30,6 +30,22 @@ ALIASES = {
     "ResponseFormatTextConfig": ("ResponseTextConfig", "format"),
     "Annotation": ("ResponseOutputText", "annotations"),
 }
+ITEMS_IMPORTS = """from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, Union
+
+from msgspec import UNSET, UnsetType
+
+from respevents._objects import Object, UnknownItem, UnknownObject"""
+EVENTS_IMPORTS = """from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias, Union
+
+from msgspec import UNSET, UnsetType
+
+{}from respevents._objects import Event, UnknownEvent"""
 NULL = {"type": "null"}
 Schema = dict[str, Any]
 
@@ -76,16 +92,22 @@ class Generator:
             return ("map", self.kind(schema["additionalProperties"]))
         if "const" in schema:
             return "str"
-        return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}.get(schema.get("type", ""), "any")
+        return {"string": "str", "integer": "int", "number": "float", "boolean": "bool"}.get(
+            schema.get("type", ""), "any"
+        )
 
     def union_kind(self, branches: list[Schema]) -> Any:
+        """The kind of a union whose null branch was taken off."""
         references = refs_of({"anyOf": branches})
         others = [self.kind(one) for one in branches if "$ref" not in one and "x-open" not in one]
         others = list(dict.fromkeys(others))
         if len([one for one in others if isinstance(one, str)]) > 1:
             # Scalars of several types: nothing is known of the number, so nothing is coerced.
             others = ["any", *(one for one in others if not isinstance(one, str))]
-        kinds = [*([self.one_of(references)] if len(references) > 1 else [("ref", one) for one in references]), *others]
+        kinds = [
+            *([self.one_of(references)] if len(references) > 1 else [("ref", one) for one in references]),
+            *others,
+        ]
         if len(kinds) == 1:
             return kinds[0]
         if "free" in kinds:
@@ -93,6 +115,7 @@ class Generator:
         return ("anyof", *kinds)
 
     def one_of(self, references: list[str]) -> Any:
+        """The kind of a union of objects, told apart by `type`; kept once in the module under a name."""
         values: dict[str, list[str]] = {}
         for name in references:
             for value in self.types_of(name):
@@ -112,6 +135,7 @@ class Generator:
         return Name(self.unions[text])
 
     def tables(self) -> str:
+        """The source of tables.py."""
         fields = {n: {k: self.kind(s) for k, s in d["properties"].items()} for n, d in self.defs.items()}
         for shape, names in self.merged.items():
             merged: dict[str, Any] = {}
@@ -127,21 +151,27 @@ class Generator:
         known = {n: sorted(self.defs[n]["required"]) for names in self.merged.values() for n in names}
         lines = [
             HEADER.format("What each object on the wire holds, as plain data.", NEWEST),
-            '# A kind: "int" "float" "str" "bool" "any" (a scalar, or what no schema names) "free" (JSON the user owns)',
-            '# ("ref", shape) ("list", kind) ("map", kind) ("oneof", key, {value: kind}, kind of the rest) ("anyof", kind, ...)',
+            '# A kind: "int" "float" "str" "bool" "any" (scalar, or named by no schema) "free" (JSON the user owns)',
+            '# ("ref", shape) ("list", kind) ("map", kind) ("oneof", key, {value: kind}, kind of the rest)',
+            '# ("anyof", kind, ...)',
             "from typing import Any as _Any\n",
             f"SET: str = {NEWEST!r}\n",
-            "# event type -> class", declare("EVENTS", "dict[str, str]", {self.types_of(n)[0]: n for n in self.events}),
-            "# shape -> head and tail of its key order; absent: a plain object", declare("ORDER", "dict[str, str]", order),
-            "# required keys of shapes that share one `type` value", declare("REQUIRED", "dict[str, list[str]]", known),
+            "# event type -> class",
+            declare("EVENTS", "dict[str, str]", {self.types_of(n)[0]: n for n in self.events}),
+            "# shape -> head and tail of its key order; absent: a plain object",
+            declare("ORDER", "dict[str, str]", order),
+            "# required keys of shapes that share one `type` value",
+            declare("REQUIRED", "dict[str, list[str]]", known),
             *self.union_source,
-            "# shape -> key on the wire -> kind", declare("FIELDS", "dict[str, dict[str, _Any]]", fields),
+            "# shape -> key on the wire -> kind",
+            declare("FIELDS", "dict[str, dict[str, _Any]]", fields),
         ]
         return "\n".join(lines)
 
     # -- classes
 
     def annotation(self, schema: Schema) -> str:
+        """The Python type of a schema."""
         if "x-free-form" in schema:
             return "Mapping[str, Any]" if schema.get("type") == "object" else "Any"
         if "$ref" in schema:
@@ -161,6 +191,7 @@ class Generator:
         return {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}[schema["type"]]
 
     def union_annotation(self, branches: list[Schema]) -> str:
+        """The Python type of a union, under its exported name where it has one."""
         references = tuple(refs_of({"anyOf": branches}))
         parts: list[str] = []
         if references in self.aliases:
@@ -169,12 +200,19 @@ class Generator:
             parts.extend(references)
             if any("x-open" in one for one in branches):
                 parts.append("UnknownItem" if self.defs[references[0]].get("x-order") == "item" else "UnknownObject")
-        parts.extend(self.annotation(one) for one in branches if "$ref" not in one and "x-open" not in one and one != NULL)
+        parts.extend(
+            self.annotation(one) for one in branches if "$ref" not in one and "x-open" not in one and one != NULL
+        )
         if NULL in branches:
             parts.append("None")
         return " | ".join(dict.fromkeys(parts))
 
     def class_source(self, name: str, base: str) -> str:
+        """The class of one definition.
+
+        A key that `wire` requires has no default; one that only `strict` requires defaults to null where it may be
+        null and must be given where it may not; any other is absent by default.
+        """
         definition, strict = self.defs[name], self.strict["$defs"][name]
         renames: dict[str, str] = {}
         lines: list[str] = []
@@ -199,40 +237,42 @@ class Generator:
         rename = f", rename={renames!r}" if renames else ""
         kinds = self.types_of(name)
         what = f"`{kinds[0]}`." if kinds else "An object of the stream."
-        return f'class {name}({base}, frozen=True, kw_only=True{rename}):\n    """{what}"""\n\n' + "\n".join(lines) + "\n"
+        return (
+            f'class {name}({base}, frozen=True, kw_only=True{rename}):\n    """{what}"""\n\n' + "\n".join(lines) + "\n"
+        )
 
     def items(self) -> str:
+        """The source of items.py."""
         names = [name for name in self.defs if name not in self.events]
-        aliases = [f"{alias}: TypeAlias = Union[{', '.join(self.quoted(alias))}]" for alias in ALIASES]
-        return "\n\n".join([
-            HEADER.format("Every object under an event.", NEWEST)
-            + "from __future__ import annotations\n\nfrom collections.abc import Mapping, Sequence\n"
-            "from typing import Any, Literal, Union\n\nfrom msgspec import UNSET, UnsetType\nfrom typing_extensions import TypeAlias\n\n"
-            "from respevents._objects import Object, UnknownItem, UnknownObject",
+        aliases = [f"{alias}: TypeAlias = Union[{', '.join(self.members(alias))}]" for alias in ALIASES]
+        parts = [
+            HEADER.format("Every object under an event.", NEWEST) + ITEMS_IMPORTS,
             declare("__all__", "", sorted([*names, *ALIASES, "UnknownItem", "UnknownObject"])).rstrip(),
             *(self.class_source(name, "Object").rstrip() for name in names),
             "\n".join(aliases),
-        ]).replace("from typing import Any, Literal, Union\n", "from typing import Any, Literal, TypeAlias, Union\n").replace(
-            "from typing_extensions import TypeAlias\n", "") + "\n"
+        ]
+        return "\n\n".join(parts) + "\n"
 
-    def quoted(self, alias: str) -> list[str]:
+    def members(self, alias: str) -> list[str]:
+        """The classes of a named union, the one for unknown types included."""
         names = self.branches(*ALIASES[alias])
         return [*names, "UnknownItem" if self.defs[names[0]].get("x-order") == "item" else "UnknownObject"]
 
     def event_module(self) -> str:
+        """The source of events.py."""
         body = [self.class_source(name, "Event").rstrip() for name in self.events]
         text = "\n".join(body)
         known = [*(n for n in self.defs if n not in self.events), *ALIASES, "UnknownItem", "UnknownObject"]
         used = sorted(name for name in known if re.search(rf"\b{name}\b", text))
         imports = "from respevents._generated.items import (\n" + "".join(f"    {name},\n" for name in used) + ")\n"
-        return "\n\n".join([
-            HEADER.format("Every event of the stream.", NEWEST)
-            + "from __future__ import annotations\n\nfrom collections.abc import Sequence\nfrom typing import Any, Literal, TypeAlias, Union\n\n"
-            "from msgspec import UNSET, UnsetType\n\n" + imports + "from respevents._objects import Event, UnknownEvent",
+        union = "".join(f"    {name},\n" for name in [*self.events, "UnknownEvent"])
+        parts = [
+            HEADER.format("Every event of the stream.", NEWEST) + EVENTS_IMPORTS.format(imports),
             declare("__all__", "", sorted([*self.events, "ResponseStreamEvent", "UnknownEvent"])).rstrip(),
             *body,
-            "ResponseStreamEvent: TypeAlias = Union[\n" + "".join(f"    {n},\n" for n in [*self.events, "UnknownEvent"]) + "]",
-        ]) + "\n"
+            f"ResponseStreamEvent: TypeAlias = Union[\n{union}]",
+        ]
+        return "\n\n".join(parts) + "\n"
 
 
 class Name(str):
@@ -266,7 +306,11 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     generator = Generator()
-    files = {"tables.py": generator.tables(), "items.py": generator.items(), "events.py": generator.event_module()}
+    files = {
+        "tables.py": generator.tables(),
+        "items.py": generator.items(),
+        "events.py": generator.event_module(),
+    }
     differing = []
     for name, text in files.items():
         target = OUT / name

@@ -13,9 +13,10 @@ import copy
 import hashlib
 import json
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
+
+import tomllib
 
 from sdk_types import Schema, SdkTypes, SourceError, any_of, fetch_wheel
 
@@ -24,7 +25,11 @@ PROFILES = ("strict", "wire")
 METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
 PREFIX = "#/$defs/"
 # WIRE.md, key order: three heads and two tails; everything between is alphabetical.
-HEADS = {"response": ("id", "object", "created_at", "status"), "item": ("id", "type", "status"), "object": ("type",)}
+HEADS = {
+    "response": ("id", "object", "created_at", "status"),
+    "item": ("id", "type", "status"),
+    "object": ("type",),
+}
 TAILS = {"response": ("user", "metadata"), "item": ("metadata",), "object": ()}
 
 
@@ -106,8 +111,12 @@ class Bundle:
         branches = [self._with_open_branch(branch) for branch in schema["anyOf"]]
         known = [value for branch in branches if "$ref" in branch for value in self.types_of(branch["$ref"])]
         if len([branch for branch in branches if "$ref" in branch]) > 1 and known:
-            other = {"type": "object", "properties": {"type": {"type": "string", "not": {"enum": sorted(set(known))}}},
-                     "required": ["type"], "x-open": True}
+            other = {
+                "type": "object",
+                "properties": {"type": {"type": "string", "not": {"enum": sorted(set(known))}}},
+                "required": ["type"],
+                "x-open": True,
+            }
             branches.append(other)
         return any_of(branches)
 
@@ -208,7 +217,9 @@ def build(overlay_file: Path, wheel: Path | None) -> dict[str, bytes]:
     manifest = {
         **overlay["set"],
         "parent": overlay["set"].get("parent"),
-        "profiles": {p: {"file": f"{p}.json", "sha256": hashlib.sha256(files[f"{p}.json"]).hexdigest()} for p in PROFILES},
+        "profiles": {
+            p: {"file": f"{p}.json", "sha256": hashlib.sha256(files[f"{p}.json"]).hexdigest()} for p in PROFILES
+        },
         "source": source,
         "events": [{"type": kind, "definition": name, "in_source": name in modelled} for kind, name in events.items()],
         "overlay": {
@@ -248,7 +259,10 @@ def main(arguments: list[str] | None = None) -> int:
                 folder.mkdir(parents=True, exist_ok=True)
                 target.write_bytes(content)
     for name in differing:
-        print(f"{name}: differs from what tools/build_schemas.py makes; run it and review the change", file=sys.stderr)
+        print(
+            f"{name}: differs from what tools/build_schemas.py makes; run it and review the change",
+            file=sys.stderr,
+        )
     return 1 if differing else 0
 
 

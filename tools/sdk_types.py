@@ -46,7 +46,9 @@ def fetch_wheel(name: str, version: str, sha256: str, given: Path | None = None)
         given = next(folder.glob("*.whl"))
     digest = hashlib.sha256(given.read_bytes()).hexdigest()
     if digest != sha256:
-        message = f"{given.name}: sha256 is {digest}, pinned is {sha256}; pin the new one on purpose or fetch the right file"
+        message = (
+            f"{given.name}: sha256 is {digest}, pinned is {sha256}; pin the new one on purpose or fetch the right file"
+        )
         raise SourceError(message)
     return given
 
@@ -186,8 +188,11 @@ class SdkTypes:
         if outer in ("Dict", "dict", "Mapping"):
             value = self._schema(module, inner[1])
             # A map's keys are the user's, so its order is kept; a map of anything is free-form at every depth.
-            return {"type": "object", "x-free-form": True} if "x-free-form" in value else {
-                "type": "object", "additionalProperties": value}
+            return (
+                {"type": "object", "x-free-form": True}
+                if "x-free-form" in value
+                else {"type": "object", "additionalProperties": value}
+            )
         if outer in ("Union", "Optional"):
             branches = [self._schema(module, branch) for branch in inner]
             return any_of([*branches, {"type": "null"}] if outer == "Optional" else branches)

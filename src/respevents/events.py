@@ -15,7 +15,7 @@ from respevents.wire import decode_json
 if TYPE_CHECKING:
     from respevents._generated.events import ResponseStreamEvent
 
-__all__ = ["Event", "Object", "decode_event", *_events.__all__]
+__all__ = ["Event", "Object", "decode_event", *_events.__all__]  # noqa: PLE0604 - strings, from the generated module
 
 
 def decode_event(data: bytes | str | Mapping[str, Any]) -> ResponseStreamEvent:
@@ -27,7 +27,11 @@ def decode_event(data: bytes | str | Mapping[str, Any]) -> ResponseStreamEvent:
     value = data if isinstance(data, Mapping) else decode_json(data)
     if not isinstance(value, Mapping):
         raise RemoteProtocolError(
-            "an event is a JSON object", path="$", expected="an object", got=show(value), fix="send the event object itself"
+            "an event is a JSON object",
+            path="$",
+            expected="an object",
+            got=show(value),
+            fix="send the event object itself",
         )
     kind = value.get("type")
     if not isinstance(kind, str):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from respevents._generated.items import ResponseOutputItem
 
-__all__ = ["Object", "decode_item", *_items.__all__]
+__all__ = ["Object", "decode_item", *_items.__all__]  # noqa: PLE0604 - strings, from the generated module
 
 
 def decode_item(value: Mapping[str, Any]) -> ResponseOutputItem:

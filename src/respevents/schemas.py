@@ -61,7 +61,11 @@ def definition(event_type: str, version: str = NEWEST, profile: Profile = "stric
     bundle = load(version, profile)
     for event in manifest(version)["events"]:
         if event["type"] == event_type:
-            return {"$schema": bundle["$schema"], "$ref": f"#/$defs/{event['definition']}", "$defs": bundle["$defs"]}
+            return {
+                "$schema": bundle["$schema"],
+                "$ref": f"#/$defs/{event['definition']}",
+                "$defs": bundle["$defs"],
+            }
     message = f"{version} has no event {event_type!r}"
     raise ValueError(message)
 

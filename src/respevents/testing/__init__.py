@@ -1,0 +1,1 @@
+"""Property tests over events and frames (extra `respevents[testing]`)."""
