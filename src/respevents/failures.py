@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 
 import msgspec
 
@@ -85,6 +85,10 @@ def _typed(name: str, value: object, kinds: type | tuple[type, ...], expected: s
         raise TypeError(f"Failure({name}=...): expected {expected}, got {show(value)}")
 
 
+def _absent(value: object) -> bool:
+    return value is msgspec.UNSET
+
+
 def _cause(owner: str, value: object) -> Cause:
     try:
         return Cause(value)
@@ -118,7 +122,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     rule: str | None = None
     engine: str | None = None
-    details: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    details: Mapping[str, Any] = msgspec.field(default_factory=dict[str, Any])
     exception: BaseException | None = None
 
     def __post_init__(self) -> None:
@@ -136,12 +140,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
                     raise ValueError(f"Failure({name}=...): expected a name, got an empty string")
                 # A plain str: an enum member would print as itself and not as its value.
                 fill(self, name, safe_text(str.__str__(value.value) if isinstance(value, FailureCode) else value))
-        ending: object = self.ending
-        if ending is msgspec.UNSET:
+        if _absent(self.ending):
             fill(self, "ending", facts.ending)
         _one_of("Failure", "ending", self.ending, ("cleanly", "fault", "silent"))
-        status: object = self.http_status
-        if status is msgspec.UNSET:
+        if _absent(self.http_status):
             fill(self, "http_status", facts.http_status)
         _typed("http_status", self.http_status, int, "an HTTP status")
         if not 400 <= self.http_status <= 599:
@@ -166,7 +168,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_exception(cls, error: BaseException, cause: Cause = Cause.INTERNAL_ERROR, **fields: Any) -> Self:
         """The failure an exception stands for; its text, made safe, is the message unless `fields` has one."""
-        return cls(cause=cause, exception=error, **{"message": safe_text(error), **fields})
+        given: dict[str, Any] = {"message": safe_text(error), **fields}
+        return cls(cause=cause, exception=error, **given)
 
     def code_for(self, policy: Policy | None = None) -> str | None:
         """`error.code` of the failed response under a policy; None where nothing is sent."""
@@ -275,13 +278,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     for the causes it names (and the rest stays unsaid). True and False stand for `message` and `nothing`."""
     wording: Wording = "engine"
     """`widest`: an over-length message also says what message-reading clients look for."""
-    codes: Mapping[Cause, str] = msgspec.field(default_factory=dict)
+    codes: Mapping[Cause, str] = msgspec.field(default_factory=dict[Cause, str])
     """The code of a cause, whatever the failure carries: `{Cause.OVERLOADED: "slow_down"}` has Codex try again."""
-    event_codes: Mapping[Cause, str] = msgspec.field(default_factory=dict)
+    event_codes: Mapping[Cause, str] = msgspec.field(default_factory=dict[Cause, str])
     """The code in the `error` event, where it differs from that of the failed response."""
-    error_types: Mapping[Cause, str] = msgspec.field(default_factory=dict)
+    error_types: Mapping[Cause, str] = msgspec.field(default_factory=dict[Cause, str])
     """The `error.type` of a cause, whatever the failure carries."""
-    endings: Mapping[Cause, Ending] = msgspec.field(default_factory=dict)
+    endings: Mapping[Cause, Ending] = msgspec.field(default_factory=dict[Cause, Ending])
     """The ending of a cause, whatever the failure carries."""
     failed_output: FailedOutput = "done"
     """`output` of the failed response: the items that were done, or none."""
@@ -332,7 +335,7 @@ def _by_cause(name: str, given: object) -> dict[Cause, str]:
     if not isinstance(given, Mapping):
         raise TypeError(f"Policy({name}=...): expected a mapping from cause to str, got {show(given)}")
     out: dict[Cause, str] = {}
-    for cause, value in given.items():
+    for cause, value in cast("Mapping[object, object]", given).items():
         key = _cause(f"Policy({name}=...)", cause)
         if not isinstance(value, str) or not value:
             raise TypeError(f"Policy({name}={{{key}: ...}}): expected a str, got {show(value)}")
@@ -391,8 +394,9 @@ class RequestRejected(Exception):  # noqa: N818 - it is the name of what happene
     failure: Failure
 
     def __init__(self, failure: Failure) -> None:
-        if not isinstance(failure, Failure):
-            raise TypeError(f"RequestRejected(failure): expected a Failure, got {show(failure)}")
+        given: object = failure
+        if not isinstance(given, Failure):
+            raise TypeError(f"RequestRejected(failure): expected a Failure, got {show(given)}")
         self.failure = failure
         super().__init__(failure)
 
