@@ -37,6 +37,18 @@ class Object(msgspec.Struct, frozen=True, kw_only=True):
 
         return to_wire(self)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> Any:
+        from respevents.interop.pydantic import core_schema_of
+
+        return core_schema_of(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: object, handler: Any) -> Any:
+        from respevents.interop.pydantic import json_schema_of
+
+        return json_schema_of(cls, handler)
+
 
 class Event(Object, frozen=True, kw_only=True):
     """An event of the stream."""

@@ -176,12 +176,12 @@ class _Translator:
 
     def _union(self, branches: Sequence[Mapping[str, Any]]) -> CoreSchema:
         """Objects are told apart by `type`, so that an error speaks of the one that was meant."""
-        objects = [branch for branch in branches if "$ref" in branch]
-        choices = [self.of(branch) for branch in branches if "$ref" not in branch]
+        objects = [branch for branch in branches if "$ref" in branch or "properties" in branch]
+        choices = [self.of(branch) for branch in branches if branch not in objects]
         if len(objects) > 1:
             by_type: dict[str, list[CoreSchema]] = {}
             for branch in objects:
-                for tag in self._types_of(branch["$ref"].removeprefix(_PREFIX)):
+                for tag in self._types_of(branch):
                     by_type.setdefault(tag, []).append(self.of(branch))
             tagged = {tag: _first_of(found) for tag, found in by_type.items()}
             choices.append(core_schema.tagged_union_schema(tagged, _tag_among(frozenset(tagged))))
@@ -189,9 +189,9 @@ class _Translator:
             choices += map(self.of, objects)
         return _first_of(choices)
 
-    def _types_of(self, name: str) -> list[str]:
-        """The values `type` may have in a definition; `_OTHER` where it may be absent, null or open."""
-        schema = self._defs[name]
+    def _types_of(self, schema: Mapping[str, Any]) -> list[str]:
+        """The values `type` may have in an object; `_OTHER` where it may be absent, null or open."""
+        schema = self._defs[schema["$ref"].removeprefix(_PREFIX)] if "$ref" in schema else schema
         found: list[str] = [] if "type" in schema["required"] else [_OTHER]
         for one in schema["properties"]["type"].get("anyOf", [schema["properties"]["type"]]):
             found += [one["const"]] if "const" in one else one.get("enum", [_OTHER])
