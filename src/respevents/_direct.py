@@ -75,7 +75,7 @@ def _compile_struct(cls: type[Any]) -> Check:
             continue
         kind = kinds.get(key, "any")
         value = f"event.{field}"
-        if kind in {"str", "int", "bool"}:
+        if isinstance(kind, str) and kind in {"str", "int", "bool"}:
             tests.append(f"(type({value}) is {'int' if kind == 'int' else 'str'} or type({value}) in LEAF)")
         elif isinstance(kind, tuple) and kind[0] == "list":
             scope[f"check_{field}"] = _check(kind)
