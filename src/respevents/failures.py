@@ -394,9 +394,8 @@ class RequestRejected(Exception):  # noqa: N818 - it is the name of what happene
     failure: Failure
 
     def __init__(self, failure: Failure) -> None:
-        given: object = failure
-        if not isinstance(given, Failure):
-            raise TypeError(f"RequestRejected(failure): expected a Failure, got {show(given)}")
+        if not isinstance(failure, Failure):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"RequestRejected(failure): expected a Failure, got {show(failure)}")
         self.failure = failure
         super().__init__(failure)
 

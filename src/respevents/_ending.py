@@ -1,0 +1,276 @@
+"""The guard without the waiting: what to send for an item of the source, for a fault, for the end. Sans-IO.
+
+`guard` drives it for async and for plain sources. Nothing here raises once a failure is being told: what a client,
+a request or an exception put into a text is made safe, and what cannot be written is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from respevents._errors import LocalProtocolError, show
+from respevents._watch import Watch
+from respevents.failures import Cause, Failure, Policy, RequestRejected, safe_text
+from respevents.wire import encode_frame, to_wire
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+__all__ = ["Classify", "Guard", "OnFailure"]
+
+Classify: TypeAlias = "Callable[[Exception], Failure]"
+OnFailure: TypeAlias = "Callable[[Failure], object]"
+
+_IDENTITY: Final = ("id", "model", "created_at")
+"""What a response is known by: kept as announced, unless it was announced as null."""
+
+
+class Guard:
+    """All of the guard but the waiting: what to send for an item, for a fault, for the end."""
+
+    def __init__(
+        self,
+        model: str,
+        response_id: str | None,
+        created_at: int | None,
+        request: Mapping[str, Any] | None,
+        classify: Classify | Failure | None,
+        policy: Policy | None,
+        on_failure: OnFailure | None,
+    ) -> None:
+        _expect("model", model, str, "the name of the model")
+        if not model:
+            raise ValueError("model: expected the name of the model, got an empty string")
+        _expect("id", response_id, (str, type(None)), "a response id or None")
+        _expect("created_at", created_at, (int, type(None)), "whole seconds since 1970, or None")
+        _expect("request", request, (Mapping, type(None)), "the request as a mapping, or None")
+        _expect("policy", policy, (Policy, type(None)), "a Policy or None")
+        if not (classify is None or isinstance(classify, Failure) or callable(classify)):
+            raise TypeError(
+                f"classify: expected a function from exception to Failure, or a Failure, got {show(classify)}"
+            )
+        if not (on_failure is None or callable(on_failure)):
+            raise TypeError(f"on_failure: expected a function that takes a Failure, got {show(on_failure)}")
+        self._model = model
+        self._id = response_id
+        self._created_at = created_at
+        self._request = request
+        self._classify = classify
+        self._policy = policy or Policy.default
+        self._on_failure = on_failure or _log
+        self._watch = Watch()
+
+    def _finished(self) -> bool:
+        return self._watch.terminal is not None
+
+    def take(self, item: Any) -> bytes:
+        """The bytes to forward for one item of the source. Raises what makes it unfit to send."""
+        if type(item) is bytes:
+            chunk = item
+        elif isinstance(item, str):
+            chunk = item.encode()
+        elif isinstance(item, (bytes, bytearray, memoryview)):
+            chunk = bytes(cast("bytes", item))
+        elif isinstance(item, (msgspec.Struct, Mapping)) or hasattr(item, "model_dump"):
+            chunk = encode_frame(self._numbered(cast("Any", item)))
+        else:
+            raise TypeError(f"The source yielded {show(item)}: expected bytes, str or an event")
+        if chunk:
+            self._watch.feed(chunk)
+        return chunk
+
+    def _numbered(self, event: Any) -> Any:
+        number: object
+        if isinstance(event, Mapping):
+            number = cast("Mapping[str, Any]", event).get("sequence_number")
+        else:
+            number = getattr(event, "sequence_number", None)
+        if number is not None and number is not msgspec.UNSET:
+            return event  # pyright: ignore[reportUnknownVariableType]
+        number = self._watch.next_number
+        if isinstance(event, msgspec.Struct) and "sequence_number" in event.__struct_fields__:
+            return msgspec.structs.replace(event, sequence_number=number)
+        return {**to_wire(event), "sequence_number": number}
+
+    def hang_up(self, error: BaseException) -> None:
+        """Report that the client is gone. After the terminal event that is the normal end of a connection."""
+        if not self._finished():
+            self._report(Failure.from_exception(error, Cause.CLIENT_DISCONNECT))
+
+    def fault(self, error: Exception) -> tuple[list[bytes], bool]:
+        """The chunks that end the stream after an exception, and whether the exception is raised again."""
+        failure = self._classified(error)
+        self._report(failure)
+        ending = failure.ending_for(self._policy)
+        if ending == "silent":
+            return [], True
+        return self._ending(failure), ending == "fault" and self._policy.reraise == "faults"
+
+    def end(self) -> tuple[list[bytes], Exception | None]:
+        """The chunks that end the stream when the source is done, and what is to be raised after them."""
+        if self._finished():
+            return [], None
+        closing = self._watch.close()
+        if self._finished():  # only the blank line was missing
+            return [closing], None
+        error = LocalProtocolError(
+            "The source ended without a terminal event",
+            event="end of the stream",
+            state=f"{self._watch.next_number} events forwarded",
+            fix="End it with response.completed, response.incomplete or response.failed, or raise what went wrong.",
+        )
+        failure = Failure.from_exception(error)
+        self._report(failure)
+        chunks = [closing] if closing else []
+        raised = failure.ending_for(self._policy) == "fault" and self._policy.reraise == "faults"
+        return chunks + self.ending_frames(failure), error if raised else None
+
+    def closing_failed(self, second: BaseException, first: BaseException | None) -> bool:
+        """Whether what closing the source raised goes out: never over a first fault, unless it is a cancellation."""
+        if not isinstance(second, Exception):
+            return first is None or isinstance(first, Exception)
+        if first is not None:
+            _log(Failure.from_exception(second, details={"while": "closing the source"}))
+            return False
+        failure = self._classified(second)
+        self._report(failure)
+        return failure.ending_for(self._policy) == "fault" and self._policy.reraise == "faults"
+
+    def _ending(self, failure: Failure) -> list[bytes]:
+        if self._finished():
+            return []
+        closing = self._watch.close()
+        chunks = [closing] if closing else []
+        return chunks if self._finished() else chunks + self.ending_frames(failure)
+
+    def _classified(self, error: Exception) -> Failure:
+        failure: Failure | None = None
+        details: dict[str, Any] = {}
+        if isinstance(error, RequestRejected):
+            failure = error.failure
+        elif isinstance(self._classify, Failure):
+            failure = self._classify
+        elif self._classify is not None:
+            try:
+                answer: object = self._classify(error)
+                if isinstance(answer, Failure):  # pyright: ignore[reportUnnecessaryIsInstance]
+                    failure = answer
+                else:
+                    details["classify"] = f"returned {show(answer)}"
+            except Exception as second:  # noqa: BLE001 - a classifier's own fault must not hide the first
+                details["classify"] = f"raised {show(second)}"
+        if failure is None:
+            return Failure.from_exception(error, details=details)
+        if failure.exception is None:
+            return msgspec.structs.replace(failure, exception=error)
+        return failure
+
+    def _report(self, failure: Failure) -> None:
+        try:
+            self._on_failure(failure)
+        except Exception as second:  # noqa: BLE001 - the reporter's own fault must not hide the first
+            _log(failure)
+            _log(Failure.from_exception(second, details={"while": "reporting a failure"}))
+
+    def ending_frames(self, failure: Failure) -> list[bytes]:
+        """The frames that tell a failure, each by itself: after what was forwarded, or as a whole stream.
+
+        Never raises: what cannot be written is left out, the request's echo first, then the announced snapshot.
+        """
+        if failure.ending_for(self._policy) == "silent":
+            return []
+        announced, items = self._watch.snapshot(), self._watch.items()
+        for snapshot, output, request in (
+            (announced, items, self._request),
+            (announced, items, None),
+            (_plain(announced), [], None),
+        ):
+            try:
+                return self._frames(failure, snapshot, output, request)
+            except Exception:  # noqa: BLE001, S112 - whatever a request or a snapshot holds; the failure is what counts
+                continue
+        return self._frames(failure, {}, [], None)
+
+    def _frames(
+        self,
+        failure: Failure,
+        announced: Mapping[str, Any],
+        items: list[Any],
+        request: Mapping[str, Any] | None,
+    ) -> list[bytes]:
+        policy, number = self._policy, self._watch.next_number
+        response = response_snapshot(
+            model=safe_text(self._model),
+            id=None if self._id is None else safe_text(self._id),
+            created_at=self._created_at,
+            request=request,
+        )
+        known = {key: value for key, value in announced.items() if value is not None or key not in _IDENTITY}
+        response = {**response, **known}
+        events: list[dict[str, Any]] = []
+        if not self._watch.started:
+            opening = {**response, "status": "in_progress"}
+            events += [{"type": kind, "response": opening} for kind in ("response.created", "response.in_progress")]
+        error = failure.error_event(policy)
+        failed = {
+            "type": "response.failed",
+            "response": {
+                **response,
+                "status": "failed",
+                "error": failure.error_object(policy),
+                "output": items if policy.failed_output == "done" else [],
+                "usage": None,
+            },
+        }
+        order = {"error,failed": (error, failed), "failed,error": (failed, error), "failed": (failed,)}
+        events += order[policy.tail]
+        return [encode_frame({**event, "sequence_number": number + at}) for at, event in enumerate(events)]
+
+
+def _expect(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected {expected}, got {show(value)}")
+
+
+def _plain(announced: Mapping[str, Any]) -> dict[str, Any]:
+    """Of an announced snapshot that cannot be written again, what a client knows the response by."""
+    out: dict[str, Any] = {
+        key: safe_text(announced[key]) for key in ("id", "model") if isinstance(announced.get(key), str)
+    }
+    if isinstance(announced.get("created_at"), int):
+        out["created_at"] = announced["created_at"]
+    return out
+
+
+def _log(failure: Failure) -> None:
+    """The reporter when there is none: a fault with its traceback, what the client caused as one line."""
+    import logging
+
+    logger = logging.getLogger("respevents")
+    fields = f" {failure.details!r}" if failure.details else ""
+    message = f"response failed, {failure.cause}: {safe_text(failure.message)}{fields}"
+    if failure.ending == "fault":
+        logger.error(message, exc_info=failure.exception)
+    else:
+        logger.info(message)
+
+
+def response_snapshot(*, model: str, id: str | None, created_at: int | None, request: Any) -> dict[str, Any]:
+    import secrets
+    import time
+
+    return {
+        "id": id or "resp_" + secrets.token_hex(25),
+        "object": "response",
+        "created_at": int(time.time()) if created_at is None else created_at,
+        "status": "in_progress",
+        "error": None,
+        "incomplete_details": None,
+        "model": model,
+        "output": [],
+        "usage": None,
+        "metadata": {},
+    }

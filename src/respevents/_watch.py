@@ -1,0 +1,216 @@
+"""What is known of a stream that is being forwarded: how far it got, what it announced, and how to end it.
+
+Sans-IO. `feed` takes what goes out to the client, cut anywhere; nothing is changed or held back. A delta costs one
+look at its `type` and `sequence_number`; the objects a failed snapshot needs are kept as bytes and only read when a
+stream has to be ended. What counts is the JSON of a whole frame, so a marker quoted inside a text is just text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from respevents._errors import ProtocolError, RemoteProtocolError
+from respevents.wire import FrameDecoder, decode_json
+
+if TYPE_CHECKING:
+    from respevents.wire import Frame
+
+__all__ = ["MAX_ITEMS", "TERMINAL", "Watch"]
+
+TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+"""The events after which nothing follows."""
+
+_ANNOUNCING: Final = frozenset({"response.queued", "response.created", "response.in_progress"})
+
+MAX_ITEMS: Final = 16 * 1024 * 1024
+"""Bytes of finished items that are kept for a failed snapshot. Those past the bound are left out of it."""
+
+
+class _Head(msgspec.Struct):
+    """The part of an event that every frame is looked at for."""
+
+    type: str | None = None
+    sequence_number: int | None = None
+
+
+class _Ids(msgspec.Struct):
+    """What is worth saving from a snapshot that strict reading refuses."""
+
+    id: str | None = None
+    model: str | None = None
+    created_at: float | None = None
+
+
+class _Announced(msgspec.Struct):
+    response: _Ids
+
+
+_read_head = msgspec.json.Decoder(_Head).decode
+_read_announced = msgspec.json.Decoder(_Announced).decode
+
+
+class Watch:
+    """The state of one forwarded stream.
+
+    `next_number` is the sequence number the next event should carry: one more than the highest forwarded, or the
+    count of events where they carry none. `terminal` is the type of the terminal event, None before it. `started`
+    says whether any event but a keepalive went out: then it is too late for `response.created`.
+    """
+
+    __slots__ = (
+        "_announced",
+        "_decoder",
+        "_fed",
+        "_items",
+        "_room",
+        "_tail",
+        "_torn",
+        "next_number",
+        "started",
+        "terminal",
+    )
+
+    def __init__(self, max_frame: int | None = None) -> None:
+        self._decoder = FrameDecoder() if max_frame is None else FrameDecoder(max_frame)
+        self._fed = 0  # bytes that went out
+        self._tail = b""  # the last of them: what a cut character or line looks like
+        self._torn = False  # a frame over the bound was partly sent
+        self._announced = b""
+        self._items: list[bytes] = []
+        self._room = MAX_ITEMS
+        self.next_number = 0
+        self.started = False
+        self.terminal: str | None = None
+
+    def feed(self, chunk: bytes) -> None:
+        """Take bytes that are about to go out.
+
+        Raises RemoteProtocolError for a frame over the bound: `chunk` must not go out, the stream can only be ended.
+        """
+        try:
+            frames = self._decoder.feed(chunk)
+        except RemoteProtocolError as error:
+            # Its first byte lies before this chunk: the client has a part of it.
+            self._torn = error.offset is not None and error.offset < self._fed
+            raise
+        self._fed += len(chunk)
+        self._tail = chunk[-4:] if len(chunk) >= 4 else (self._tail + chunk)[-4:]
+        for frame in frames:
+            self._note(frame)
+
+    def _note(self, frame: Frame) -> None:
+        data = frame.data
+        if not data:
+            return
+        try:
+            head = _read_head(data)
+            kind, number = head.type, head.sequence_number
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            kind, number = _read_slowly(data)
+            if kind is None:
+                return
+        kind = kind or frame.event or ""
+        if kind != "keepalive":
+            self.started = True
+        self.next_number = max(self.next_number, self.next_number + 1 if number is None else number + 1)
+        if kind == "response.output_item.done":
+            if len(data) <= self._room:
+                self._room -= len(data)
+                self._items.append(data)
+            else:
+                self._room = 0  # a later, smaller item would leave a hole in the middle of the output
+        elif kind in TERMINAL:
+            self.terminal = kind
+        elif kind in _ANNOUNCING:
+            self._announced = data
+
+    def snapshot(self) -> dict[str, Any]:
+        """The response as last announced; of one that cannot be read strictly, its id, model and created_at; or {}."""
+        if not self._announced:
+            return {}
+        try:
+            response = decode_json(self._announced)["response"]
+        except (ProtocolError, KeyError, TypeError):
+            response = None
+        if isinstance(response, dict):
+            return cast("dict[str, Any]", response)
+        try:
+            ids = msgspec.structs.asdict(_read_announced(self._announced).response)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return {}
+        return {key: value for key, value in ids.items() if value is not None}
+
+    def items(self) -> list[Any]:
+        """The items that were done, in stream order."""
+        out: list[Any] = []
+        for data in self._items:
+            try:
+                out.append(decode_json(data)["item"])
+            except (ProtocolError, KeyError, TypeError):
+                continue  # an item nobody could read is not repeated
+        return out
+
+    def close(self) -> bytes:
+        """End the body: the bytes that keep a half-sent frame apart from what follows; b"" when there is none.
+
+        A frame whose data is cut gets its blank line: it becomes an event of its own, and is noted as one if its JSON
+        is whole. Lines without data are ended and no more: the next frame overrides their `event:`, while an event
+        without data makes most clients raise. A cut character is completed, because readers that decode UTF-8 before
+        they look for lines would stop at it.
+        """
+        rest = self._decoder.close()
+        if self._torn:
+            return _complete_character(self._tail) + b"\n\n"
+        if not rest or rest[0].complete:
+            for frame in rest:
+                self._note(frame)
+            return b""
+        frame = rest[0]
+        raw = frame.raw
+        ended = raw[-1:] in {b"\n", b"\r"}
+        if not _has_data(raw):
+            return b"" if ended else _complete_character(raw) + b"\n"
+        self._note(frame)
+        return b"\n" if raw[-1:] == b"\n" else _complete_character(raw) + b"\n\n"
+
+
+def _read_slowly(data: bytes) -> tuple[str | None, int | None]:
+    """`type` and `sequence_number` of an event that the fast reader refuses; a type of None: no event at all."""
+    try:
+        value = decode_json(data)
+    except ProtocolError:
+        return None, None
+    if not isinstance(value, dict):
+        return None, None
+    event = cast("dict[str, Any]", value)
+    kind, number = event.get("type"), event.get("sequence_number")
+    if isinstance(number, float) and number.is_integer():
+        number = int(number)
+    return (
+        kind if isinstance(kind, str) else "",
+        number if isinstance(number, int) and not isinstance(number, bool) else None,
+    )
+
+
+def _has_data(raw: bytes) -> bool:
+    lines = raw.replace(b"\r", b"\n").split(b"\n")
+    return any(line.startswith(b"data:") or line == b"data" for line in lines)
+
+
+def _complete_character(raw: bytes) -> bytes:
+    """The bytes that turn a character cut at the end of `raw` into some whole one."""
+    for back in range(1, min(3, len(raw)) + 1):
+        lead = raw[-back]
+        if lead < 0x80:
+            return b""
+        if lead < 0xC0:
+            continue
+        missing = (2 if lead < 0xE0 else 3 if lead < 0xF0 else 4) - back
+        if missing <= 0:
+            return b""
+        # The second byte of some leads has a range of its own; A0 lies in that of E0, 90 in that of F0.
+        second = b"\xa0" if lead == 0xE0 else b"\x90" if lead == 0xF0 else b"\x80"
+        return second + b"\x80" * (missing - 1) if back == 1 else b"\x80" * missing
+    return b""
