@@ -46,7 +46,7 @@ def _sdk_events() -> dict[str, type[BaseModel]]:
 
 def _our_name(cls: type[BaseModel]) -> str:
     """The name of our class: the SDK's where it exports it, else the module's exported class and the nested name."""
-    if getattr(sdk, cls.__name__, cls) is cls:
+    if getattr(sdk, cls.__name__, None) is cls:
         return cls.__name__
     module = sys.modules[cls.__module__]
     for name, owner in vars(module).items():

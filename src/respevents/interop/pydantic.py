@@ -2,7 +2,8 @@
 
 Every event and object class works as it is (`respevents._objects.Object` hands pydantic over to this module), so
 `class Turn(BaseModel): last: ResponseCompletedEvent` needs no import from here. `AnyEvent` is the field that takes
-every event, unknown types among them.
+every event, unknown types among them. (FastAPI takes a class that is no pydantic model for a query parameter: a body
+is declared as one, `event: Annotated[AnyEvent, Body()]`.)
 
 The structure comes from the schema set: what is read must be valid under the profile `wire`, and JSON Schemas are
 of `wire` for what is read and of `strict` for what is written. What is written is `to_wire`, the values of the bytes.
@@ -56,7 +57,7 @@ def core_schema_of(cls: type[Object]) -> CoreSchema:
 
 def json_schema_of(cls: type[Object], handler: GetJsonSchemaHandler) -> JsonSchemaValue:
     """The JSON Schema of `cls`: of `strict` where the model is written, of `wire` where it is read."""
-    return handler(_structure(_profile(handler), cls.__name__))
+    return _documented(handler, cls.__name__)
 
 
 if TYPE_CHECKING:
@@ -72,11 +73,12 @@ else:
 
         @classmethod
         def __get_pydantic_json_schema__(cls, _schema: object, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-            return handler(_structure(_profile(handler), *EVENTS.values(), "UnknownEvent"))
+            return _documented(handler, *EVENTS.values(), "UnknownEvent")
 
 
-def _profile(handler: GetJsonSchemaHandler) -> schemas.Profile:
-    return "strict" if handler.mode == "serialization" else "wire"
+def _documented(handler: GetJsonSchemaHandler, *names: str) -> JsonSchemaValue:
+    """The JSON Schema of what is written (`strict`) or read (`wire`)."""
+    return handler(_structure("strict" if handler.mode == "serialization" else "wire", *names, tagged=False))
 
 
 def _readable(
@@ -99,9 +101,13 @@ def _readable(
     return core_schema.definitions_schema(checked, structure["definitions"])
 
 
-def _structure(profile: schemas.Profile, *names: str) -> core_schema.DefinitionsSchema:
-    """What the set says of the named definitions (one, or a union told apart by `type`)."""
-    made = _Translator(profile)
+def _structure(profile: schemas.Profile, *names: str, tagged: bool = True) -> core_schema.DefinitionsSchema:
+    """What the set says of the named definitions (one, or a union).
+
+    `tagged` picks a union's member by its `type`, as reading should; JSON Schema has `anyOf`, since an object
+    without `type` may fit two members.
+    """
+    made = _Translator(profile, tagged=tagged)
     branches = [{"$ref": _PREFIX + name} for name in names]
     schema = made.of({"anyOf": branches} if len(branches) > 1 else branches[0])
     return core_schema.definitions_schema(schema, made.definitions())
@@ -117,8 +123,9 @@ class _Translator:
     the tests see for every class.
     """
 
-    def __init__(self, profile: schemas.Profile) -> None:
+    def __init__(self, profile: schemas.Profile, *, tagged: bool) -> None:
         self._profile = profile
+        self._tagged = tagged
         self._defs: Mapping[str, dict[str, Any]] = {**schemas.load(profile=profile)["$defs"], **_UNKNOWN}
         self._made: dict[str, CoreSchema | None] = {}
 
@@ -160,7 +167,7 @@ class _Translator:
 
     def _object(self, schema: Mapping[str, Any], ref: str | None) -> CoreSchema:
         if "properties" not in schema:  # a definition that is no object of its own
-            return {**self.of(schema), "ref": ref}  # type: ignore[return-value, typeddict-unknown-key]
+            return {**self.of(schema), "ref": ref}
         required = set(schema["required"])
         fields = {
             key: core_schema.typed_dict_field(self.of(one), required=key in required)
@@ -178,7 +185,7 @@ class _Translator:
         """Objects are told apart by `type`, so that an error speaks of the one that was meant."""
         objects = [branch for branch in branches if "$ref" in branch or "properties" in branch]
         choices = [self.of(branch) for branch in branches if branch not in objects]
-        if len(objects) > 1:
+        if len(objects) > 1 and self._tagged:
             by_type: dict[str, list[CoreSchema]] = {}
             for branch in objects:
                 for tag in self._types_of(branch):
