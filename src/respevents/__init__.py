@@ -76,15 +76,17 @@ _HOME = {
 """The module each public name lives in; the imports above say the same to type checkers."""
 
 
-def __getattr__(name: str) -> object:
-    module = _HOME.get(name)
-    if module is None:
-        raise AttributeError(f"module 'respevents' has no attribute {name!r}")
-    from respevents._extras import load
+if not TYPE_CHECKING:  # a checker that sees this would accept any name
 
-    value: object = getattr(load(module), name)
-    globals()[name] = value  # the next use is a plain lookup
-    return value
+    def __getattr__(name: str) -> object:
+        module = _HOME.get(name)
+        if module is None:
+            raise AttributeError(f"module 'respevents' has no attribute {name!r}")
+        from respevents._extras import load
+
+        value: object = getattr(load(module), name)
+        globals()[name] = value  # the next use is a plain lookup
+        return value
 
 
 def __dir__() -> list[str]:
