@@ -20,9 +20,9 @@ ANSI = re.compile(r"\x1b\[")
 
 @pytest.fixture(scope="module")
 def port():
-    from respevents._demo import serving
+    from respevents._demo import app, serving
 
-    with serving(pause=0) as port:
+    with serving(app(pause=0)) as port:
         yield port
 
 

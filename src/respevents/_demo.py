@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     Scope = Mapping[str, Any]
     Receive = Callable[[], Awaitable[Mapping[str, Any]]]
     Send = Callable[[dict[str, Any]], Awaitable[None]]
+    Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-__all__ = ["add_arguments", "app", "run"]
+__all__ = ["add_arguments", "app", "run", "serving"]
 
 CONTEXT_WINDOW = 4096
 """Tokens the engine takes. It counts one for each word of the newest user message and none for what a client
@@ -166,7 +167,7 @@ async def _start(send: Send, status: int, content_type: bytes) -> None:
     await send({"type": "http.response.start", "status": status, "headers": headers})
 
 
-def app(pause: float = PAUSE) -> Callable[[Scope, Receive, Send], Awaitable[None]]:
+def app(pause: float = PAUSE) -> Application:
     """Make the ASGI application: `POST /v1/responses` (and `/responses`), streamed or not."""
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
@@ -226,10 +227,10 @@ async def _answer_whole(send: Send, request: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def serving(host: str = "127.0.0.1", port: int = 0, *, pause: float = PAUSE) -> Iterator[int]:
-    """Serve `app` in a thread while the block runs; gives the port (a free one for 0)."""
-    listener = socket.create_server((host, port))
-    server = uvicorn.Server(uvicorn.Config(app(pause), log_level="warning", lifespan="off", ws="none"))
+def serving(application: Application | None = None, *, port: int = 0) -> Iterator[int]:
+    """Serve `application` (default: `app()`) on loopback while the block runs; gives the port (a free one for 0)."""
+    listener = socket.create_server(("127.0.0.1", port))
+    server = uvicorn.Server(uvicorn.Config(application or app(), log_level="warning", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="respevents-demo", daemon=True)
     thread.start()
     try:
