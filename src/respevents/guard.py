@@ -301,6 +301,6 @@ class _Lifted:
 def _iterable(source: Any, expected: str) -> Iterable[Any]:
     whole = isinstance(source, (str, bytes, bytearray, memoryview, Mapping))
     if isinstance(source, Iterable) and not whole:
-        return source
+        return source  # pyright: ignore[reportUnknownVariableType] - items of any kind are checked as they come
     fix = "Put a whole body into a list: [body]." if whole else "Call the generator function."
     raise TypeError(f"source: expected {expected} of bytes, str or events, got {show(source)}. {fix}")
