@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from respevents._errors import EncodeError, LocalProtocolError, ProtocolError, RemoteProtocolError
     from respevents.events import decode_event
-    from respevents.failures import Cause, Failure, FailureCode, Policy, error_envelope
+    from respevents.failures import Cause, Failure, FailureCode, Policy, RequestRejected, error_envelope
     from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
     from respevents.lifecycle import Lifecycle
     from respevents.stream import ResponseStream
@@ -34,6 +34,7 @@ __all__ = [
     "Policy",
     "ProtocolError",
     "RemoteProtocolError",
+    "RequestRejected",
     "ResponseStream",
     "UnsetType",
     "__version__",
@@ -60,6 +61,7 @@ _HOME = {
     "Failure": "respevents.failures",
     "FailureCode": "respevents.failures",
     "Policy": "respevents.failures",
+    "RequestRejected": "respevents.failures",
     "error_envelope": "respevents.failures",
     "guard_stream": "respevents.guard",
     "guard_stream_sync": "respevents.guard",

@@ -58,13 +58,10 @@ class PromptTooLongError(Exception):
 
 def _classify(error: BaseException) -> Failure:
     if isinstance(error, PromptTooLongError):
-        return Failure(
-            cause=Cause.CONTEXT_LENGTH_EXCEEDED,
-            message=str(error),
-            prompt_tokens=error.tokens,
-            context_window=CONTEXT_WINDOW,
+        return Failure.from_exception(
+            error, Cause.CONTEXT_LENGTH_EXCEEDED, prompt_tokens=error.tokens, context_window=CONTEXT_WINDOW
         )
-    return Failure(cause=Cause.ENGINE_ERROR, message=f"{type(error).__name__}: {error}", exception=error)
+    return Failure.from_exception(error, Cause.ENGINE_ERROR)
 
 
 def _newest_message(request: Mapping[str, Any]) -> str:
@@ -138,8 +135,11 @@ def _frames(request: Mapping[str, Any], pause: float) -> AsyncIterator[bytes]:
     )
 
 
-def _log_failure(failure: Failure, *_: object) -> None:
-    print(f"  engine fault ({failure.cause.value}): {failure.message}", file=sys.stderr, flush=True)
+def _log_failure(failure: Failure) -> None:
+    """The operator sees what the client does not."""
+    print(
+        f"  {failure.cause.value}: {type(failure.exception).__name__}: {failure.message}", file=sys.stderr, flush=True
+    )
 
 
 async def _body(receive: Receive) -> bytes | None:
