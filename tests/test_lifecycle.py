@@ -1,0 +1,422 @@
+"""The lifecycle table against captured streams, and against faults planted one at a time."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from conftest import SHARED, shared_path
+from respevents import lifecycle
+from respevents._generated import tables
+from respevents.events import decode_event
+from respevents.lifecycle import ITEMS, TABLE, TERMINAL, Lifecycle
+from respevents.wire import FrameDecoder
+
+CORPUS = SHARED / "corpus"
+
+EXCEPTIONS = {
+    "vercel-ai/openai-phase.1.chunks.0.sse": (
+        ("index-order", "response.output_item.added"),
+        "trimmed by hand (the corpus index says so): the first item was cut out",
+    ),
+}
+"""Whole OpenAI captures that break a rule, the violations they show, and why."""
+
+
+def captures():
+    """Whole streams captured from OpenAI's own servers."""
+    index = CORPUS / "index.jsonl"
+    if not index.exists():
+        return []
+    rows = map(json.loads, index.read_text().splitlines())
+    return [
+        row["file"]
+        for row in rows
+        if row["producer"] == "openai"
+        and row["captured_or_handwritten"] == "captured"
+        and row["fidelity"] in {"raw", "reframed", "reserialised"}
+    ]
+
+
+def events_of(file):
+    decoder = FrameDecoder()
+    frames = decoder.feed((CORPUS / file).read_bytes()) + decoder.close()
+    return [json.loads(frame.data) for frame in frames if frame.data and frame.data != b"[DONE]"]
+
+
+def violations(events, *, continued=False):
+    machine = Lifecycle(continued=continued)
+    found = [one for event in events if (one := machine.feed(event)) is not None]
+    end = machine.close()
+    return found + ([end] if end is not None else [])
+
+
+def test_whole_captures_of_openai_break_no_rule():
+    shared_path("corpus", "index.jsonl")
+    files = captures()
+    assert len(files) > 400
+    wrong = {}
+    for file in files:
+        events = events_of(file)
+        # A stream that does not start at 0 was asked for with starting_after.
+        found = violations(events, continued=bool(events[0].get("sequence_number")))
+        expected = [EXCEPTIONS[file][0]] if file in EXCEPTIONS else []
+        if [(one.rule, one.event) for one in found] != expected:
+            wrong[file] = found
+    assert not wrong
+
+
+def test_typed_events_and_mappings_are_judged_alike():
+    shared_path("corpus", "index.jsonl")
+    for file in captures()[::40]:
+        events = events_of(file)[:200]
+        assert violations(events) == violations([decode_event(event) for event in events])
+
+
+def test_every_event_type_has_a_row():
+    sdk = pytest.importorskip("openai.types.responses")
+    union = get_args(get_args(sdk.ResponseStreamEvent)[0])
+    named = {get_args(model.model_fields["type"].annotation)[0] for model in union}
+    assert len(named) == 59
+    assert named | set(tables.EVENTS) == set(TABLE)
+
+
+def test_every_output_item_type_of_the_schema_has_a_row():
+    known = tables.FIELDS["ResponseOutputItemAddedEvent"]["item"][2]
+    assert set(known) == set(ITEMS)
+
+
+def test_the_rows_hold_together():
+    """Every delta has its sum, every state of a row can be reached, every part has an index."""
+    reachable = {"idle", "absent", "continued"} | {row.to for row in TABLE.values()}
+    for row in TABLE.values():
+        assert set(row.after) | set(row.stay) <= reachable, row.type
+        assert row.after or row.stay or row.type == "response.output_item.done", row.type
+        assert bool(row.to) == bool(row.after) or row.closes
+        if row.type.endswith(".delta"):
+            assert TABLE[row.done].items == row.items
+            assert row.scope == "audio" or TABLE[row.done].whole
+        if row.scope == "part":
+            assert row.index
+        for item in row.items:
+            assert item in ITEMS
+    for item in ITEMS.values():
+        assert set(item.ready) <= reachable
+    assert {row.to for row in TABLE.values() if row.scope == "response"} >= set(TERMINAL)
+
+
+def test_the_keys_a_row_names_are_fields_of_its_event():
+    for row in TABLE.values():
+        fields = tables.FIELDS[tables.EVENTS[row.type]]
+        for key in (row.index, row.count, row.whole):
+            assert key is None or key in fields, row.type
+        assert ("output_index" in fields) == (row.scope in {"item", "part"}), row.type
+        assert ("delta" in fields) == row.type.endswith(".delta")
+
+
+# ---- planted faults ------------------------------------------------------------------------------------------------
+
+
+def head(*, queued=False):
+    kinds = ["created", "queued", "in_progress"] if queued else ["created", "in_progress"]
+    return [{"type": f"response.{kind}", "response": {}} for kind in kinds]
+
+
+def added(kind, index=0):
+    return {"type": "response.output_item.added", "output_index": index, "item": {"type": kind}}
+
+
+def item_done(kind, index=0, status="completed"):
+    return {"type": "response.output_item.done", "output_index": index, "item": {"type": kind, "status": status}}
+
+
+def on(kind, index=0, **keys):
+    return {"type": f"response.{kind}", "output_index": index, **keys}
+
+
+def message(index=0):
+    part = {"content_index": 0, "part": {"type": "output_text"}}
+    return [
+        added("message", index),
+        on("content_part.added", index, **part),
+        on("output_text.delta", index, content_index=0),
+        on("output_text.annotation.added", index, content_index=0, annotation_index=0),
+        on("output_text.delta", index, content_index=0),
+        on("output_text.done", index, content_index=0),
+        on("content_part.done", index, **part),
+        item_done("message", index),
+    ]
+
+
+def reasoning(index=0):
+    part = {"content_index": 0, "part": {"type": "reasoning_text"}}
+    return [
+        added("reasoning", index),
+        on("reasoning_summary_part.added", index, summary_index=0),
+        on("reasoning_summary_text.delta", index, summary_index=0),
+        on("reasoning_summary_text.done", index, summary_index=0),
+        on("reasoning_summary_part.done", index, summary_index=0),
+        on("content_part.added", index, **part),
+        on("reasoning_text.delta", index, content_index=0),
+        on("reasoning_text.done", index, content_index=0),
+        on("content_part.done", index, **part),
+        item_done("reasoning", index),
+    ]
+
+
+def call(index=0):
+    return [
+        added("function_call", index),
+        on("function_call_arguments.delta", index),
+        on("function_call_arguments.done", index),
+        item_done("function_call", index),
+    ]
+
+
+def search(index=0):
+    steps = [on(f"web_search_call.{step}", index) for step in ("in_progress", "searching", "completed")]
+    return [added("web_search_call", index), *steps, item_done("web_search_call", index)]
+
+
+def shell(index=0):
+    return [
+        added("shell_call", index),
+        on("shell_call_command.added", index, command_index=0),
+        on("shell_call_command.delta", index, command_index=0),
+        on("shell_call_command.done", index, command_index=0),
+        item_done("shell_call", index),
+        added("shell_call_output", index + 1),
+        on("shell_call_output_content.delta", index + 1, command_index=0),
+        on("shell_call_output_content.done", index + 1, command_index=0),
+        item_done("shell_call_output", index + 1),
+    ]
+
+
+END = {"type": "response.completed", "response": {}}
+FAILED = {"type": "response.failed", "response": {}}
+ERROR = {"type": "error"}
+WHOLE = [*head(), *message(0), *reasoning(1), *call(2), *search(3), *shell(4), END]
+
+
+def without(events, *numbers):
+    return [event for number, event in enumerate(events) if number not in numbers]
+
+
+def swapped(events, one, two):
+    events = list(events)
+    events[one], events[two] = events[two], events[one]
+    return events
+
+
+def changed(events, number, **keys):
+    events = copy.deepcopy(events)
+    events[number].update(keys)
+    return events
+
+
+M, R = [*head(), *message(), END], [*head(), *reasoning(), END]
+C, S, SH = [*head(), *call(), END], [*head(), *search(), END], [*head(), *shell(), END]
+
+
+FAULTS = {
+    "created is missing": (M[1:], "not-started"),
+    "an item comes first": (M[2:], "not-started"),
+    "created twice": ([M[0], *M], "response-order"),
+    "in_progress twice": ([*M[:2], *M[1:]], "response-order"),
+    "queued after in_progress": ([*M[:2], {"type": "response.queued"}, *M[2:]], "response-order"),
+    "an item before in_progress": (without(M, 1), "response-order"),
+    "completed while queued": ([*head(queued=True)[:2], END], "response-order"),
+    "two terminal events": ([*M, END], "after-terminal"),
+    "text after the terminal event": ([*M, M[4]], "after-terminal"),
+    "keepalive after the terminal event": ([*M, {"type": "keepalive"}], "after-terminal"),
+    "an unknown event after the terminal event": ([*M, {"type": "response.new"}], "after-terminal"),
+    "an error after completed": ([*M, ERROR], "after-terminal"),
+    "completed after error": ([*head(), ERROR, END], "after-error"),
+    "an item after error": ([*head(), ERROR, added("message"), FAILED], "after-error"),
+    "no terminal event": (M[:-1], "unterminated"),
+    "error without failed": ([*head(), ERROR], "unterminated"),
+    "nothing at all": ([], "unterminated"),
+    "an item is never added": (without(M, 2, 3, 9), "item-not-added"),
+    "an item is added twice": ([*M[:3], *M[2:]], "item-added-twice"),
+    "the item number skips": ([*head(), *message(1), END], "index-order"),
+    "an item is never done": (without(M, 9), "item-open"),
+    "text after the item is done": ([*M[:-1], M[4], END], "item-done"),
+    "an item is done twice": ([*M[:-1], M[9], END], "item-done"),
+    "another item's events": ([*C[:3], on("mcp_call_arguments.delta"), *C[3:]], "item-type"),
+    "text in a function call": ([*C[:3], on("output_text.delta", content_index=0), *C[3:]], "item-type"),
+    "the item changes its type": (changed(M, 9, item={"type": "reasoning"}), "item-type"),
+    "the part is never opened": (without(M, 3), "part-order"),
+    "the part is opened twice": ([*M[:4], *M[3:]], "part-order"),
+    "the part is never closed": (without(M, 8), "item-unfinished"),
+    "the text is never whole": (without(M, 7, 8), "item-unfinished"),
+    "the part is closed before its text is whole": (without(M, 7), "part-order"),
+    "text after its whole": (swapped(M, 6, 7), "part-order"),
+    "an annotation after the text": (swapped(M, 6, 7), "part-order"),
+    "a refusal in a text part": ([*M[:4], on("refusal.delta", content_index=0), *M[4:]], "part-kind"),
+    "the content index is missing": (changed(M, 4, content_index=None), "index-missing"),
+    "the content index is negative": (changed(M, 4, content_index=-1), "index-missing"),
+    "the output index is a float": (changed(M, 4, output_index=0.0), "index-missing"),
+    "the output index is a boolean": (changed(M, 4, output_index=False), "index-missing"),
+    "the part number skips": (
+        [*changed(changed(M[:4], 3, content_index=1), 3, part={"type": "output_text"}), FAILED],
+        "index-order",
+    ),
+    "the annotation number skips": (changed(M, 5, annotation_index=1), "index-order"),
+    "a part opens inside another": (
+        [*R[:4], on("reasoning_summary_part.added", summary_index=1), *R[4:]],
+        "part-open",
+    ),
+    "every delta has its own index": (
+        [*R[:3], *(on("reasoning_text.delta", content_index=number) for number in (0, 1)), FAILED],
+        "part-open",
+    ),
+    "summary text without its part": (without(R, 3), "part-order"),
+    "reasoning text is never whole": (
+        [*head(), added("reasoning"), on("reasoning_text.delta", content_index=0), item_done("reasoning"), END],
+        "item-unfinished",
+    ),
+    "arguments are never whole": (without(C, 4), "item-unfinished"),
+    "arguments after their whole": (swapped(C, 3, 4), "item-order"),
+    "searching before in_progress": (swapped(S, 3, 4), "item-order"),
+    "the search never completes": (without(S, 5), "item-unfinished"),
+    "a step twice": ([*S[:4], *S[3:]], "item-order"),
+    "a command without its start": (without(SH, 3), "part-order"),
+    "a command is never whole": (without(SH, 5), "item-unfinished"),
+    "an output after its whole": ([*SH[:10], SH[8], *SH[10:]], "part-order"),
+    "sound is never done": ([*head(), {"type": "response.audio.delta"}, END], "audio-open"),
+    "sound is done twice": ([*head(), *[{"type": "response.audio.done"}] * 2, END], "audio-order"),
+    "sound before in_progress": ([head()[0], {"type": "response.audio.delta"}, FAILED], "response-order"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_first(name):
+    events, rule = FAULTS[name]
+    found = violations(events)
+    assert found, "nothing was found"
+    assert found[0].rule == rule, found
+    assert found[0].expected
+    assert found[0].fix
+    assert len(found) <= 3, f"one fault brings an avalanche: {found}"
+
+
+def test_every_rule_has_a_planted_fault():
+    text = Path(lifecycle.__file__).read_text(encoding="utf-8")
+    rules = set(re.findall(r'_fault\(\s*"([a-z-]+)"', text)) | set(re.findall(r'rule="([a-z-]+)"', text))
+    assert rules == {rule for _, rule in FAULTS.values()}
+
+
+LEGAL = {
+    "every mix": WHOLE,
+    "a background response": [*head(queued=True), *message(), END],
+    "two items at once": [*head(), *(one for pair in zip(call(0), call(1), strict=True) for one in pair), END],
+    "a failure with an item open": [*M[:5], FAILED],
+    "a failure while queued": [*head(queued=True)[:2], ERROR, FAILED],
+    "an error after the failure, for old clients": [*head(), FAILED, ERROR],
+    "rate limits after the end": [*M, {"type": "response.rate_limits.updated"}],
+    "keepalives in between": [M[0], {"type": "keepalive"}, *M[1:4], {"type": "keepalive"}, *M[4:]],
+    "an unknown event, an unknown item": [
+        *head(),
+        {"type": "response.new", "output_index": 7},
+        added("new_call"),
+        item_done("new_call"),
+        END,
+    ],
+    "an empty text": without(M, 4, 5, 6),
+    "a call that came at once": without(C, 3),
+    "a search that failed": [*S[:4], item_done("web_search_call", status="failed"), END],
+    "reasoning text without parts (DeepSeek)": [
+        *head(),
+        added("reasoning"),
+        on("reasoning_text.delta", content_index=0),
+        on("reasoning_text.done", content_index=0),
+        item_done("reasoning"),
+        END,
+    ],
+    "reasoning parts (Bedrock)": [
+        *head(),
+        added("reasoning"),
+        on("reasoning_part.added", content_index=0),
+        on("reasoning_text.delta", content_index=0),
+        on("reasoning_text.done", content_index=0),
+        on("reasoning_part.done", content_index=0),
+        item_done("reasoning"),
+        END,
+    ],
+    "two texts in one message": [
+        *M[:9],
+        on("content_part.added", content_index=1, part={"type": "refusal"}),
+        on("refusal.delta", content_index=1),
+        on("refusal.done", content_index=1),
+        on("content_part.done", content_index=1, part={"type": "refusal"}),
+        *M[9:],
+    ],
+    "incomplete": [*M[:-1], {"type": "response.incomplete"}],
+}
+
+
+@pytest.mark.parametrize("name", LEGAL)
+def test_a_legal_stream_passes(name):
+    assert violations(LEGAL[name]) == []
+
+
+def test_a_continued_stream_may_start_anywhere():
+    for start in range(2, len(WHOLE)):
+        assert violations(WHOLE[start:], continued=True) == [], WHOLE[start]
+
+
+def test_check_tells_and_changes_nothing():
+    machine = Lifecycle()
+    for event in WHOLE:
+        for other in WHOLE[:3]:
+            machine.check(other)
+        assert machine.check(event) is None
+        machine.feed(event)
+    assert machine.ended
+
+
+def test_the_machine_says_how_the_stream_stands():
+    machine = Lifecycle()
+    seen = []
+    for event in [*M[:3], *M[3:]]:
+        machine.feed(event)
+        seen.append((machine.state, machine.running, machine.open_items()))
+    assert seen[0] == ("created", False, [])
+    assert seen[2] == ("in_progress", True, [0])
+    assert seen[-1] == ("completed", False, [])
+
+
+def test_a_violation_names_item_state_and_remedy():
+    (found,) = violations([*S[:3], S[4], *S[4:]])[:1]
+    assert found.state == "output item 0 (web_search_call): added"
+    assert "response.web_search_call.in_progress" in found.expected
+    assert found.event == "response.web_search_call.searching"
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"type": 5},
+        {"type": None},
+        {"type": "response.output_item.added", "output_index": 0},
+        {"type": "response.output_item.added", "output_index": 0, "item": 3},
+        {"type": "response.output_item.done", "output_index": 0, "item": []},
+        {"type": "response.content_part.added", "output_index": 0, "content_index": 0, "part": "x"},
+        {"type": "response.output_text.delta", "output_index": "0", "content_index": {}},
+    ],
+)
+def test_events_of_odd_shape_are_judged_and_raise_nothing(event):
+    for start in ([], M[:1], M[:2], M[:3], M[:5], M):
+        machine = Lifecycle()
+        for one in start:
+            machine.feed(one)
+        machine.check(event)
+        machine.feed(event)
+        machine.feed(event)
+        machine.close()
