@@ -50,11 +50,19 @@ def imports(path: Path) -> Iterator[str]:
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
+def test_typing_extensions_is_imported_for_type_checkers_only():
+    """It is no dependency; every type checker brings its own copy."""
+    assert "typing_extensions" not in loaded_by("import respevents.stream, respevents.guard, respevents.events")
+    for path in SOURCES:
+        for node in ast.parse(path.read_text()).body:
+            assert not (isinstance(node, ast.ImportFrom) and node.module == "typing_extensions"), path
+
+
 def unusable(name: str) -> bool:
     top = name.partition(".")[0]
     if top in sys.stdlib_module_names:
         return bool({top, ".".join(name.split(".")[:2])} & (NEWER_THAN_3_10 | GONE_BY_3_14))
-    return top not in {"respevents", "msgspec", *OPTIONAL}
+    return top not in {"respevents", "msgspec", "typing_extensions", *OPTIONAL}
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
@@ -64,9 +72,7 @@ def test_every_imported_module_exists_from_python_3_10_to_3_14(path):
 
 def test_the_import_check_finds_what_it_is_for(tmp_path):
     planted = tmp_path / "planted.py"
-    planted.write_text(
-        "import tomllib, cgi, requests\nfrom concurrent import interpreters\nfrom json import loads\n"
-    )
+    planted.write_text("import tomllib, cgi, requests\nfrom concurrent import interpreters\nfrom json import loads\n")
     assert [name for name in imports(planted) if unusable(name)] == [
         "tomllib",
         "cgi",
@@ -106,13 +112,8 @@ def test_every_public_name_resolves():
 
 def test_type_checkers_and_the_lazy_table_are_told_the_same():
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    told = {
-        name.name: node.module
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for name in node.names
-    }
+    block = next(node for node in tree.body if isinstance(node, ast.If))
+    told = {name.name: node.module for node in block.body if isinstance(node, ast.ImportFrom) for name in node.names}
     assert told == respevents._HOME
     assert sorted([*told, "__version__"]) == sorted(respevents.__all__)
 

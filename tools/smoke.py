@@ -27,7 +27,7 @@ def main(checkout: Path) -> None:
     assert sets, "the checkout has no schema set"
     for name in sets:
         for file in ("strict.json", "wire.json", "manifest.json"):
-            shipped = package.joinpath("_schemas", name, file).read_bytes()
+            shipped = package.joinpath("_schemas").joinpath(name).joinpath(file).read_bytes()
             assert shipped == (checkout / "schemas" / name / file).read_bytes(), f"{name}/{file} differs in the wheel"
     print("schemas in the wheel:", *sets)
 

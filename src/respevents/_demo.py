@@ -26,7 +26,7 @@ from respevents.wire import FrameDecoder, decode_json
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+    from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 
     Scope = Mapping[str, Any]
     Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -227,7 +227,7 @@ async def _answer_whole(send: Send, request: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def serving(application: Application | None = None, *, port: int = 0) -> Iterator[int]:
+def serving(application: Application | None = None, *, port: int = 0) -> Generator[int, None, None]:
     """Serve `application` (default: `app()`) on loopback while the block runs; gives the port (a free one for 0)."""
     listener = socket.create_server(("127.0.0.1", port))
     server = uvicorn.Server(uvicorn.Config(application or app(), log_level="warning", lifespan="off", ws="none"))

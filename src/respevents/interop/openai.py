@@ -46,13 +46,13 @@ def _sdk_events() -> dict[str, type[BaseModel]]:
 
 def _our_name(cls: type[BaseModel]) -> str:
     """The name of our class: the SDK's where it exports it, else the module's exported class and the nested name."""
-    if getattr(sdk, cls.__name__, None) is cls:
-        return cls.__name__
-    module = sys.modules[cls.__module__]
-    for name, owner in vars(module).items():
-        if getattr(owner, "__module__", None) == cls.__module__ and getattr(sdk, name, None) is owner:
-            return name + cls.__name__
-    return cls.__name__
+    own: str = cls.__name__
+    if getattr(sdk, own, None) is cls:
+        return own
+    for name, other in vars(sys.modules[cls.__module__]).items():
+        if getattr(other, "__module__", None) == cls.__module__ and getattr(sdk, name, None) is other:
+            return name + own
+    return own
 
 
 @overload

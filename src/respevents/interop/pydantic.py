@@ -166,8 +166,6 @@ class _Translator:
         return core_schema.definition_reference_schema(ref)
 
     def _object(self, schema: Mapping[str, Any], ref: str | None) -> CoreSchema:
-        if "properties" not in schema:  # a definition that is no object of its own
-            return {**self.of(schema), "ref": ref}
         required = set(schema["required"])
         fields = {
             key: core_schema.typed_dict_field(self.of(one), required=key in required)
