@@ -331,7 +331,7 @@ def test_an_empty_message_still_says_something():
             assert Failure.from_exception(ValueError(), cause).said(policy).strip()
 
 
-class Shouting(str):
+class Shouting(str):  # noqa: SLOT000
     """A str that refuses everything its own methods can be asked."""
 
     def _refuse(self, *_):

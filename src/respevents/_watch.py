@@ -35,20 +35,7 @@ class _Head(msgspec.Struct):
     sequence_number: int | None = None
 
 
-class _Ids(msgspec.Struct):
-    """What is worth saving from a snapshot that strict reading refuses."""
-
-    id: str | None = None
-    model: str | None = None
-    created_at: float | None = None
-
-
-class _Announced(msgspec.Struct):
-    response: _Ids
-
-
 _read_head = msgspec.json.Decoder(_Head).decode
-_read_announced = msgspec.json.Decoder(_Announced).decode
 
 
 class Watch:
@@ -107,10 +94,13 @@ class Watch:
         try:
             head = _read_head(data)
             kind, number = head.type, head.sequence_number
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            kind, number = _read_slowly(data)
-            if kind is None:
+        except (ValueError, RecursionError):
+            # No strict JSON, or a number of another type. It went out all the same: half of a surrogate pair in each
+            # of two deltas is common, and lenient clients read it.
+            event = _lenient(data)
+            if event is None:
                 return
+            kind, number = _type_and_number(event)
         kind = kind or frame.event or ""
         if kind != "keepalive":
             self.started = True
@@ -127,30 +117,14 @@ class Watch:
             self._announced = data
 
     def snapshot(self) -> dict[str, Any]:
-        """The response as last announced; of one that cannot be read strictly, its id, model and created_at; or {}."""
-        if not self._announced:
-            return {}
-        try:
-            response = decode_json(self._announced)["response"]
-        except (ProtocolError, KeyError, TypeError):
-            response = None
-        if isinstance(response, dict):
-            return cast("dict[str, Any]", response)
-        try:
-            ids = msgspec.structs.asdict(_read_announced(self._announced).response)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return {}
-        return {key: value for key, value in ids.items() if value is not None}
+        """The response as last announced, strict JSON or not; {} when none was."""
+        response = (_lenient(self._announced) or {}).get("response")
+        return cast("dict[str, Any]", response) if isinstance(response, dict) else {}
 
     def items(self) -> list[Any]:
         """The items that were done, in stream order."""
-        out: list[Any] = []
-        for data in self._items:
-            try:
-                out.append(decode_json(data)["item"])
-            except (ProtocolError, KeyError, TypeError):
-                continue  # an item nobody could read is not repeated
-        return out
+        events = [_lenient(data) or {} for data in self._items]
+        return [event["item"] for event in events if "item" in event]
 
     def close(self) -> bytes:
         """End the body: the bytes that keep a half-sent frame apart from what follows; b"" when there is none.
@@ -176,22 +150,28 @@ class Watch:
         return b"\n" if raw[-1:] == b"\n" else _complete_character(raw) + b"\n\n"
 
 
-def _read_slowly(data: bytes) -> tuple[str | None, int | None]:
-    """`type` and `sequence_number` of an event that the fast reader refuses; a type of None: no event at all."""
+def _lenient(data: bytes) -> dict[str, Any] | None:
+    """The object in a `data` value as the most lenient clients read it; None when there is none."""
+    value: Any
     try:
         value = decode_json(data)
     except ProtocolError:
-        return None, None
-    if not isinstance(value, dict):
-        return None, None
-    event = cast("dict[str, Any]", value)
+        import json
+
+        try:
+            value = json.loads(data.decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            return None
+    return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _type_and_number(event: dict[str, Any]) -> tuple[str, int | None]:
     kind, number = event.get("type"), event.get("sequence_number")
     if isinstance(number, float) and number.is_integer():
         number = int(number)
-    return (
-        kind if isinstance(kind, str) else "",
-        number if isinstance(number, int) and not isinstance(number, bool) else None,
-    )
+    if isinstance(number, bool) or not isinstance(number, int):
+        number = None
+    return kind if isinstance(kind, str) else "", number
 
 
 def _has_data(raw: bytes) -> bool:
