@@ -329,6 +329,7 @@ def test_an_empty_message_still_says_something():
         for cause in Cause:
             assert Failure(cause=cause, message="").said(policy).strip()
             assert Failure.from_exception(ValueError(), cause).said(policy).strip()
+    assert Failure(cause=Cause.TIMEOUT, message="").said(Policy(expose=True)) == CATALOGUE[Cause.TIMEOUT].generic
 
 
 class Shouting(str):  # noqa: SLOT000

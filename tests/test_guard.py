@@ -298,6 +298,65 @@ def test_the_async_guard_needs_no_event_loop():
     assert run_by_hand(FRAMES[:2], ValueError()).body == run_sync(FRAMES[:2], ValueError()).body
 
 
+@both
+def test_a_number_an_event_brings_is_kept_zero_included(run):
+    bare = {key: value for key, value in EVENTS[1].items() if key != "sequence_number"}
+    done = run([FRAMES[0], {**bare, "sequence_number": 0}, {**bare, "sequence_number": None}, FRAMES[-1]])
+    assert [one["sequence_number"] for _, one in done.events] == [0, 0, 1, 6]
+
+
+@both
+def test_what_follows_the_terminal_event_is_passed_and_not_mended(run):
+    trailer = b": by"
+    assert run([BODY, trailer], OSError("reset")).body == BODY + trailer
+    assert run([BODY, trailer]).body == BODY + trailer
+
+
+def test_an_iterator_of_its_own_is_closed_before_the_source():
+    order = []
+
+    class Body:
+        def __iter__(self):
+            try:
+                yield from (*FRAMES[:2], 3, *FRAMES[2:])
+            finally:
+                order.append("iterator")
+
+        async def __aiter__(self):
+            try:
+                for item in (*FRAMES[:2], 3, *FRAMES[2:]):
+                    yield item
+            finally:
+                order.append("iterator")
+
+        def close(self):
+            order.append("source")
+
+    class Plain:
+        __iter__ = Body.__iter__
+        close = Body.close
+
+    body = Plain()
+    held = []
+    plain_iter = Plain.__iter__
+
+    def keep(self):
+        held.append(plain_iter(self))  # so that no garbage collection closes it first
+        return held[-1]
+
+    Plain.__iter__ = keep
+    assert run_sync(source=body).events[-1][0] == "response.failed"
+    assert order == ["iterator", "source"]
+    order.clear()
+
+    async def main():
+        async for _ in guard_stream(Body(), model="m", on_failure=lambda failure: None):
+            pass
+        assert order == ["iterator", "source"]
+
+    asyncio.run(main())
+
+
 # ---------------------------------------------------------------------------------------------- a stream that fails
 
 
@@ -486,6 +545,27 @@ def test_an_event_that_is_no_strict_json_went_out_and_counts(run, delta_json, nu
 def test_what_is_no_event_is_not_counted(run):
     noise = [b"data: [DONE]\n\n", b"data: not json\n\n", b": c\n\n", b"data: [1]\n\n", b"id: 4\n\n", b"\n\n"]
     tail_of(run([*FRAMES[:2], *noise], ValueError()), number=2)
+
+
+@both
+@pytest.mark.parametrize(
+    ("sent", "repeated"),
+    [
+        ({"code": "rate_limit_exceeded", "message": "slow", "param": None}, ("rate_limit_exceeded", "slow")),
+        ({"error": {"type": "t", "code": "my_code", "message": "slow", "param": None}}, ("my_code", "slow")),
+        ({"code": None, "message": "slow"}, ("server_error", "slow")),
+        ({}, ("server_error", "")),
+    ],
+)
+@pytest.mark.parametrize("error", [None, ValueError()])
+def test_a_source_that_sent_error_itself_gets_the_failed_response_to_it(run, sent, repeated, error):
+    """A second `error` may not follow, and both events say the same."""
+    frames = [*FRAMES[:2], encode_frame(event("error", 2, **sent))]
+    done = run(frames, error)
+    assert done.chunks[:3] == frames
+    ((name, failed),) = done.events[3:]
+    assert (name, failed["sequence_number"]) == ("response.failed", 3)
+    assert tuple(failed["response"]["error"].values()) == repeated
 
 
 @both

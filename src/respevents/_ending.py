@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from respevents._errors import LocalProtocolError, show
+from respevents._snapshot import response_snapshot
 from respevents._watch import Watch
 from respevents.failures import Cause, Failure, Policy, RequestRejected, safe_text
 from respevents.wire import encode_frame, to_wire
@@ -214,19 +215,21 @@ class Guard:
         if not self._watch.started:
             opening = {**response, "status": "in_progress"}
             events += [{"type": kind, "response": opening} for kind in ("response.created", "response.in_progress")]
+        told = self._watch.error()
         error = failure.error_event(policy)
         failed = {
             "type": "response.failed",
             "response": {
                 **response,
                 "status": "failed",
-                "error": failure.error_object(policy),
+                "error": _repeated(told) if told else failure.error_object(policy),
                 "output": items if policy.failed_output == "done" else [],
                 "usage": None,
             },
         }
         order = {"error,failed": (error, failed), "failed,error": (failed, error), "failed": (failed,)}
-        events += order[policy.tail]
+        # A source that sent `error` itself left one event to send, and it has to say the same.
+        events += (failed,) if told else order[policy.tail]
         return [encode_frame({**event, "sequence_number": number + at}) for at, event in enumerate(events)]
 
 
@@ -245,6 +248,14 @@ def _plain(announced: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
+def _repeated(error: Mapping[str, Any]) -> dict[str, Any]:
+    code, message = error.get("code"), error.get("message")
+    return {
+        "code": safe_text(code) if isinstance(code, str) and code else "server_error",
+        "message": safe_text(message) if isinstance(message, str) else "",
+    }
+
+
 def _log(failure: Failure) -> None:
     """The reporter when there is none: a fault with its traceback, what the client caused as one line."""
     import logging
@@ -256,21 +267,3 @@ def _log(failure: Failure) -> None:
         logger.error(message, exc_info=failure.exception)
     else:
         logger.info(message)
-
-
-def response_snapshot(*, model: str, id: str | None, created_at: int | None, request: Any) -> dict[str, Any]:
-    import secrets
-    import time
-
-    return {
-        "id": id or "resp_" + secrets.token_hex(25),
-        "object": "response",
-        "created_at": int(time.time()) if created_at is None else created_at,
-        "status": "in_progress",
-        "error": None,
-        "incomplete_details": None,
-        "model": model,
-        "output": [],
-        "usage": None,
-        "metadata": {},
-    }

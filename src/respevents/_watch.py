@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from respevents._errors import ProtocolError, RemoteProtocolError
+from respevents._table import TERMINAL
 from respevents.wire import FrameDecoder, decode_json
 
 if TYPE_CHECKING:
     from respevents.wire import Frame
 
-__all__ = ["MAX_ITEMS", "TERMINAL", "Watch"]
+__all__ = ["MAX_ITEMS", "Watch"]
 
-TERMINAL: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_ENDS: Final = frozenset(f"response.{state}" for state in TERMINAL)
 """The events after which nothing follows."""
 
 _ANNOUNCING: Final = frozenset({"response.queued", "response.created", "response.in_progress"})
@@ -49,6 +50,7 @@ class Watch:
     __slots__ = (
         "_announced",
         "_decoder",
+        "_error",
         "_fed",
         "_items",
         "_room",
@@ -65,6 +67,7 @@ class Watch:
         self._tail = b""  # the last of them: what a cut character or line looks like
         self._torn = False  # a frame over the bound was partly sent
         self._announced = b""
+        self._error = b""
         self._items: list[bytes] = []
         self._room = MAX_ITEMS
         self.next_number = 0
@@ -111,10 +114,12 @@ class Watch:
                 self._items.append(data)
             else:
                 self._room = 0  # a later, smaller item would leave a hole in the middle of the output
-        elif kind in TERMINAL:
+        elif kind in _ENDS:
             self.terminal = kind
         elif kind in _ANNOUNCING:
             self._announced = data
+        elif kind == "error":
+            self._error = data
 
     def snapshot(self) -> dict[str, Any]:
         """The response as last announced, strict JSON or not; {} when none was."""
@@ -125,6 +130,12 @@ class Watch:
         """The items that were done, in stream order."""
         events = [_lenient(data) or {} for data in self._items]
         return [event["item"] for event in events if "item" in event]
+
+    def error(self) -> dict[str, Any] | None:
+        """`code`, `message` and whatever else an `error` event said that went out, in any of its shapes; or None."""
+        event = _lenient(self._error)
+        nested = event and event.get("error")
+        return cast("dict[str, Any]", nested) if isinstance(nested, dict) else event
 
     def close(self) -> bytes:
         """End the body: the bytes that keep a half-sent frame apart from what follows; b"" when there is none.
