@@ -102,7 +102,10 @@ def test_what_the_catalogue_says_of_a_code_is_what_was_measured():
     checked = 0
     for code in FailureCode:
         if code not in rows:
-            assert code.facts.evidence != "run", code
+            # Two were run with Codex alone, after that table was made: 6 requests each.
+            known_apart = code in {FailureCode.INVALID_API_KEY, FailureCode.DATA_RESIDENCY_MISMATCH}
+            assert (code.facts.evidence == "run") == known_apart, code
+            assert not known_apart or code.facts.codex == "retry"
             continue
         codex, ai_sdk, pydantic_ai, litellm, strands = rows[code]
         facts = code.facts

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from respevents import _ending
+from respevents import _ending, schemas
 from respevents._watch import MAX_ITEMS, Watch
 from respevents.events import decode_event
 from respevents.failures import CATALOGUE, Cause, Failure, Policy, RequestRejected
@@ -840,6 +840,25 @@ def test_a_reporter_that_fails_never_replaces_the_first_fault(run, caplog):
 
 
 @both
+def test_a_log_that_fails_never_replaces_the_first_fault(run):
+    def refuse(record):
+        raise OSError("the log's own")
+
+    logger = logging.getLogger("respevents")
+    logger.addFilter(refuse)
+    try:
+        for on_failure in (None, lambda failure: 1 / 0):
+            done = run(FRAMES[:2], ValueError("the first"), on_failure=on_failure)
+            tail_of(done, number=2)
+            assert done.raised is None
+        make = PlainSource if run is run_sync else AsyncSource
+        first = Cancelled()
+        assert run(source=make(FRAMES, first, close_error=OSError())).raised is first
+    finally:
+        logger.removeFilter(refuse)
+
+
+@both
 def test_a_close_that_fails_never_hides_the_first_fault(run, caplog):
     make = PlainSource if run is run_sync else AsyncSource
     for first in (ValueError("the first"), Cancelled()):
@@ -994,6 +1013,16 @@ def test_a_wrong_function_is_refused_by_name(fields, words):
         guard_stream_sync([], model="m", **fields)
 
 
+async def later(_):
+    pass
+
+
+@pytest.mark.parametrize("name", ["classify", "on_failure"])
+def test_a_coroutine_function_is_refused_because_nobody_would_await_it(name):
+    with pytest.raises(TypeError, match=f"{name}: expected a plain function"):
+        guard_stream([], model="m", **{name: later})
+
+
 @pytest.mark.parametrize("source", [None, 3, "event: x", b"event: x", {"type": "x"}, list])
 def test_a_source_that_is_no_iterable_of_chunks_is_refused_at_once(source):
     for guard in (guard_stream, guard_stream_sync):
@@ -1081,6 +1110,19 @@ def test_ids_and_times_are_made_where_none_are_given():
     assert one[0][1]["response"]["id"] != two[0][1]["response"]["id"]
     assert isinstance(one[0][1]["response"]["created_at"], int)
     assert {event_["response"]["id"] for name, event_ in one if name != "error"} == {one[0][1]["response"]["id"]}
+
+
+@pytest.mark.parametrize("policy", [Policy.default, Policy.codex, Policy.tensorrt_llm, Policy.gateway])
+@pytest.mark.parametrize(
+    "request_", [None, {"model": "m", "temperature": 1, "tools": [{"type": "function", "name": "f"}]}]
+)
+def test_the_frames_of_a_rejection_are_what_the_strict_schema_asks_for(policy, request_):
+    jsonschema_rs = pytest.importorskip("jsonschema_rs")
+    for cause in (Cause.CONTEXT_LENGTH_EXCEEDED, Cause.RATE_LIMITED, Cause.ENGINE_ERROR):
+        failure = Failure(cause=cause, message="m", code="nobody_knows_this")
+        for name, one in events_of(rejected_frames(failure, model="m", policy=policy, request=request_)):
+            validator = jsonschema_rs.Draft202012Validator(schemas.definition(name))
+            assert [error.message for error in validator.iter_errors(one)] == [], name
 
 
 @pytest.mark.sdk

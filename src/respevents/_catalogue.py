@@ -164,7 +164,7 @@ class FailureCode(str, Enum):
     )
     DATA_RESIDENCY_MISMATCH = (
         "data_residency_mismatch",
-        CodeFacts(error_type="invalid_request_error", retry="never", sdk_since="2.48.0", evidence="source"),
+        CodeFacts(error_type="invalid_request_error", retry="never", sdk_since="2.48.0"),  # as for invalid_api_key
     )
     BIO_POLICY = "bio_policy", _refused(sdk_since="2.45.0")
     MISALIGNMENT_POLICY_VIOLATION = "misalignment_policy_violation", _refused(sdk_since="3.8.0")
@@ -253,7 +253,7 @@ class FailureCode(str, Enum):
     # Seen on the wire, and unknown to Codex: it retries them.
     INVALID_API_KEY = (
         "invalid_api_key",
-        CodeFacts(error_type="authentication_error", retry="never", evidence="source"),
+        CodeFacts(error_type="authentication_error", retry="never"),  # Codex 0.171.0 alone was run
     )
     ORGANIZATION_USAGE_LIMIT_EXCEEDED = (
         "organization_usage_limit_exceeded",

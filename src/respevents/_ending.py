@@ -6,6 +6,7 @@ a request or an exception put into a text is made safe, and what cannot be writt
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,6 +25,9 @@ __all__ = ["Classify", "Guard", "OnFailure"]
 
 Classify: TypeAlias = "Callable[[Exception], Failure]"
 OnFailure: TypeAlias = "Callable[[Failure], object]"
+
+_COROUTINE: Final = 0x80
+"""`inspect.CO_COROUTINE`, without importing inspect."""
 
 _IDENTITY: Final = ("id", "model", "created_at")
 """What a response is known by: kept as announced, unless it was announced as null."""
@@ -49,6 +53,10 @@ class Guard:
         _expect("created_at", created_at, (int, type(None)), "whole seconds since 1970, or None")
         _expect("request", request, (Mapping, type(None)), "the request as a mapping, or None")
         _expect("policy", policy, (Policy, type(None)), "a Policy or None")
+        for name, function in (("classify", classify), ("on_failure", on_failure)):
+            code = getattr(function, "__code__", None)
+            if code is not None and code.co_flags & _COROUTINE:
+                raise TypeError(f"{name}: expected a plain function, got a coroutine function. Start a task in it.")
         if not (classify is None or isinstance(classify, Failure) or callable(classify)):
             raise TypeError(
                 f"classify: expected a function from exception to Failure, or a Failure, got {show(classify)}"
@@ -134,7 +142,7 @@ class Guard:
         if not isinstance(second, Exception):
             return first is None or isinstance(first, Exception)
         if first is not None:
-            _log(Failure.from_exception(second, details={"while": "closing the source"}))
+            _note(Failure.from_exception(second, details={"while": "closing the source"}))
             return False
         failure = self._classified(second)
         self._report(failure)
@@ -173,8 +181,8 @@ class Guard:
         try:
             self._on_failure(failure)
         except Exception as second:  # noqa: BLE001 - the reporter's own fault must not hide the first
-            _log(failure)
-            _log(Failure.from_exception(second, details={"while": "reporting a failure"}))
+            _note(failure)
+            _note(Failure.from_exception(second, details={"while": "reporting a failure"}))
 
     def ending_frames(self, failure: Failure) -> list[bytes]:
         """The frames that tell a failure, each by itself: after what was forwarded, or as a whole stream.
@@ -261,9 +269,15 @@ def _log(failure: Failure) -> None:
     import logging
 
     logger = logging.getLogger("respevents")
-    fields = f" {failure.details!r}" if failure.details else ""
-    message = f"response failed, {failure.cause}: {safe_text(failure.message)}{fields}"
+    details = f" {show(failure.details)}" if failure.details else ""
+    message = f"response failed, {failure.cause}: {safe_text(failure.message)}{details}"
     if failure.ending == "fault":
         logger.error(message, exc_info=failure.exception)
     else:
         logger.info(message)
+
+
+def _note(failure: Failure) -> None:
+    """Log what cannot be reported otherwise. A filter or handler of the server's that raises changes nothing."""
+    with contextlib.suppress(Exception):
+        _log(failure)
