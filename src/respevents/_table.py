@@ -90,6 +90,8 @@ class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
     """The status of one that was cut short by the end of the response; None: it carries no status."""
     statuses: bool = True
     """Its schema requires a status."""
+    steps: bool = True
+    """One that finishes goes through the events of its type, up to the last of `ready`."""
 
 
 # ---- response -----------------------------------------------------------------------------------------------------
@@ -314,11 +316,8 @@ TABLE: Final[Mapping[str, Row]] = {row.type: row for row in _ROWS}
 FREE: Final = Row(type="", scope="free", stay=_LIVE)
 
 
-def _item(
-    kind: str, prefix: str, *ready: str, cut: str | None = "incomplete", statuses: bool = True
-) -> tuple[str, ItemRow]:
-    row = ItemRow(type=kind, prefix=prefix, ready=("added", *ready), cut=cut, statuses=statuses)
-    return kind, row
+def _item(kind: str, prefix: str, *ready: str, **rest: Any) -> tuple[str, ItemRow]:
+    return kind, ItemRow(type=kind, prefix=prefix, ready=("added", *ready), **rest)
 
 
 # `added` is ready for all: tool calls of xAI have no other event, nor have most types at OpenAI.
@@ -346,7 +345,7 @@ ITEMS: Final[Mapping[str, ItemRow]] = dict(
         _item("apply_patch_call_output", "apco", cut="failed"),
         _item("computer_call", "cu"),
         _item("computer_call_output", "cuo"),
-        _item("compaction", "cmp", "compacting", cut=None, statuses=False),
+        _item("compaction", "cmp", "compacting", cut=None, statuses=False, steps=False),
         _item("program", "cm", cut=None, statuses=False),
         _item("program_output", "cmo"),
         _item("tool_search_call", "tsc"),

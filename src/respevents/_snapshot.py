@@ -1,0 +1,240 @@
+"""The Response object as OpenAI's servers send it: every key that they always send, the request echoed in it.
+
+Presence and defaults are measured on captures of 2026-01-13 and later. A key that is always there is there here, null
+where it has no value; a key that depends on the request (`conversation`, `prompt`, `prompt_cache_options`) comes with
+it. `moderation` is there because every capture since 2026-04-23 has it; `tool_usage` is not, because it counts what
+OpenAI's own tools did.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from respevents._errors import EncodeError, LocalProtocolError, show
+from respevents.wire import encode_json, to_wire
+
+__all__ = ["checked_usage", "random_id", "request_echo", "response_snapshot"]
+
+
+class _Echo(NamedTuple):
+    """One key of the request that stands in the response."""
+
+    default: Any
+    kinds: tuple[type, ...]
+    expected: str
+    always: bool = True
+
+
+_NULL_TEXT: Final = _Echo(None, (str,), "a string or null")
+_NULL_INT: Final = _Echo(None, (int,), "an integer or null")
+
+_ECHOES: Final[Mapping[str, _Echo]] = {
+    "background": _Echo(False, (bool,), "true or false"),
+    "conversation": _Echo(None, (str, Mapping), "an id or an object with one", always=False),
+    "frequency_penalty": _Echo(0.0, (int, float), "a number"),
+    "instructions": _Echo(None, (str, list, tuple), "a string or a list of input items"),
+    "max_output_tokens": _NULL_INT,
+    "max_tool_calls": _NULL_INT,
+    "metadata": _Echo({}, (Mapping,), "an object"),
+    "parallel_tool_calls": _Echo(True, (bool,), "true or false"),
+    "presence_penalty": _Echo(0.0, (int, float), "a number"),
+    "previous_response_id": _NULL_TEXT,
+    "prompt": _Echo(None, (Mapping,), "an object", always=False),
+    "prompt_cache_key": _NULL_TEXT,
+    "prompt_cache_options": _Echo(None, (Mapping,), "an object", always=False),
+    "prompt_cache_retention": _NULL_TEXT,
+    "reasoning": _Echo({"effort": None, "summary": None}, (Mapping,), "an object"),
+    "safety_identifier": _NULL_TEXT,
+    "service_tier": _Echo("auto", (str,), "a string"),
+    "store": _Echo(True, (bool,), "true or false"),
+    "temperature": _Echo(1.0, (int, float), "a number"),
+    "text": _Echo({"format": {"type": "text"}, "verbosity": "medium"}, (Mapping,), "an object"),
+    "tool_choice": _Echo("auto", (str, Mapping), "a string or an object"),
+    "tools": _Echo([], (list, tuple), "a list of tools"),
+    "top_logprobs": _Echo(0, (int,), "an integer"),
+    "top_p": _Echo(1.0, (int, float), "a number"),
+    "truncation": _Echo("disabled", (str,), "a string"),
+    "user": _NULL_TEXT,
+}
+
+# What OpenAI fills in where a request leaves it out.
+_FUNCTION: Final = {"description": None, "parameters": None, "strict": True}
+_JSON_SCHEMA: Final = {"description": None, "strict": False}
+
+
+def random_id(prefix: str) -> str:
+    """A random id of OpenAI's form: the prefix, an underscore, 50 hex digits (24 for the id of a call)."""
+    return f"{prefix}_{os.urandom(12 if prefix == 'call' else 25).hex()}"
+
+
+def response_snapshot(
+    *,
+    model: str,
+    id: str | None = None,  # noqa: A002 - the field's own name
+    created_at: int | None = None,
+    status: str = "in_progress",
+    request: Mapping[str, Any] | None = None,
+    output: Sequence[Any] = (),
+    usage: Mapping[str, Any] | None = None,
+    error: Mapping[str, Any] | None = None,
+    incomplete_details: Mapping[str, Any] | None = None,
+    completed_at: int | None = None,
+    strict: bool = False,
+) -> dict[str, Any]:
+    """A whole Response as a plain mapping, to stand under `response` in an event.
+
+    `created_at` and `completed_at` are whole seconds since 1970; `id` and `created_at` default to a random id and now.
+    A value of the request that is not of its kind or cannot be written is replaced by its default, so that a failure
+    can always be told; `strict` raises LocalProtocolError naming the key instead.
+    """
+    echo = request_echo(request, strict=strict)
+    if status in {"completed", "incomplete"} and echo["service_tier"] == "auto":
+        echo["service_tier"] = "default"  # the tier that served it: 438 of 438 captures that asked for auto or nothing
+    return {
+        "id": random_id("resp") if id is None else id,
+        "object": "response",
+        "created_at": int(time.time()) if created_at is None else created_at,
+        "status": status,
+        **echo,
+        "completed_at": completed_at,
+        "error": error,
+        "incomplete_details": incomplete_details,
+        "model": model,
+        "moderation": None,
+        "output": list(output),
+        "usage": usage,
+    }
+
+
+def request_echo(request: Any, *, strict: bool = False) -> dict[str, Any]:
+    """What a response repeats of its request, with OpenAI's defaults. Null in a request is the default."""
+    given: Mapping[str, Any] = {}
+    if isinstance(request, Mapping):
+        given = request
+    elif request is not None and strict:
+        raise LocalProtocolError(
+            "The request is not a mapping",
+            path="$.request",
+            expected="the body of the request as a mapping",
+            got=show(request),
+            fix="Pass the decoded JSON of the request, or leave it out.",
+        )
+    echo: dict[str, Any] = {}
+    for key, rule in _ECHOES.items():
+        value = given.get(key)
+        if value is not None and _fits(key, value, rule, strict=strict):
+            echo[key] = _filled(key, value)
+        elif rule.always:
+            echo[key] = _copy(rule.default)
+    return echo
+
+
+def _fits(key: str, value: Any, rule: _Echo, *, strict: bool) -> bool:
+    right = isinstance(value, rule.kinds) or hasattr(value, "model_dump")
+    if isinstance(value, bool) and bool not in rule.kinds:
+        right = False
+    if not strict:
+        return right and _writable(key, value)
+    if right:
+        return True
+    raise LocalProtocolError(
+        f"The request's {key} is of the wrong kind",
+        path=f"$.request.{key}",
+        expected=rule.expected,
+        got=show(value),
+        fix="Check the request before streaming its response; leave the key out for OpenAI's default.",
+    )
+
+
+def _writable(key: str, value: Any) -> bool:
+    try:
+        encode_json({"object": "response", key: _filled(key, value)})
+    except Exception:  # noqa: BLE001 - whatever a request holds, the failure has to be told
+        return False
+    return True
+
+
+def _filled(key: str, value: Any) -> Any:
+    """A value of the request with the keys that OpenAI adds to it."""
+    if key == "conversation" and isinstance(value, str):
+        return {"id": value}
+    if key == "tools":
+        return [_tool(tool) for tool in value]
+    if key == "reasoning" and isinstance(value, Mapping):
+        return {"effort": None, "summary": None, **value}
+    if key == "text" and isinstance(value, Mapping):
+        text = {"format": {"type": "text"}, "verbosity": "medium"}
+        text.update((name, one) for name, one in value.items() if one is not None)
+        form = text["format"]
+        if isinstance(form, Mapping) and form.get("type") == "json_schema":
+            text["format"] = {**_JSON_SCHEMA, **form}
+        return text
+    return value
+
+
+def _tool(tool: Any) -> Any:
+    if isinstance(tool, Mapping) and tool.get("type") == "function":
+        return {**_FUNCTION, **tool}
+    return tool
+
+
+def _copy(default: Any) -> Any:
+    """Defaults are shared by all streams, the response belongs to one."""
+    if isinstance(default, dict):
+        return {key: _copy(value) for key, value in default.items()}
+    return list(default) if isinstance(default, list) else default
+
+
+# ---- usage --------------------------------------------------------------------------------------------------------
+
+_COUNTS: Final = (
+    ("input_tokens",),
+    ("input_tokens_details", "cached_tokens"),
+    ("output_tokens",),
+    ("output_tokens_details", "reasoning_tokens"),
+    ("total_tokens",),
+)
+
+
+def checked_usage(usage: Any) -> dict[str, Any] | None:
+    """`usage` as it stands in the response: None, or an object (mapping, Struct, model) with every count an integer.
+
+    Nothing is guessed: a missing count raises LocalProtocolError naming it. One key is filled in, with 0, when it is
+    absent: `input_tokens_details.cache_write_tokens`, which OpenAI sends since 2026-07 and SDKs since 2.48 require.
+    """
+    if usage is None:
+        return None
+    try:
+        # Under `usage` of a response the counters are integers, however they were given (11.0 is 11).
+        found = to_wire({"object": "response", "usage": usage})["usage"]
+    except EncodeError as error:
+        raise _bad_usage((), "an object of token counts", show(usage)) from error
+    if not isinstance(found, dict):
+        raise _bad_usage((), "an object of token counts, or None", show(usage))
+    for path in _COUNTS:
+        value: Any = found
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        if type(value) is not int or value < 0:
+            raise _bad_usage(path, "a number of tokens", show(value) if value is not None else "nothing")
+    details = found["input_tokens_details"]
+    details.setdefault("cache_write_tokens", 0)
+    if type(details["cache_write_tokens"]) is not int:
+        raise _bad_usage(
+            ("input_tokens_details", "cache_write_tokens"), "a number of tokens", show(details["cache_write_tokens"])
+        )
+    return found
+
+
+def _bad_usage(path: tuple[str, ...], expected: str, got: str) -> LocalProtocolError:
+    return LocalProtocolError(
+        "The usage is not whole",
+        path=".".join(("$.usage", *path)),
+        expected=expected,
+        got=got,
+        fix="Give input_tokens, input_tokens_details.cached_tokens, output_tokens, "
+        "output_tokens_details.reasoning_tokens and total_tokens (0 where nothing is counted), or usage=None.",
+    )

@@ -1,0 +1,241 @@
+"""The one place where events are looked at, numbered, written and remembered. Steps and handles go through it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from respevents._errors import LocalProtocolError, show
+from respevents._generated.tables import EVENTS, FIELDS
+from respevents._output import Item, Output
+from respevents.lifecycle import TABLE, ItemState, Lifecycle
+from respevents.wire import encode_frame, to_wire
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from respevents.lifecycle import Violation
+
+__all__ = ["Random", "Writer", "expect", "sendable", "standing", "wrong"]
+
+_VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
+"""Keys of a Response that say how it stands; the others say what it is, and stay."""
+
+_PADDING: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+
+
+class Random(Protocol):
+    """`random.Random`, as far as it is used."""
+
+    def choices(self, population: str, *, k: int) -> list[str]:
+        """`k` characters of `population`."""
+
+
+class Writer:
+    """The stream below the steps. An event counts once its frame is made; one that is refused changes nothing."""
+
+    __slots__ = ("base", "machine", "number", "obfuscation", "output", "overlap")
+
+    def __init__(
+        self, base: dict[str, Any], *, starting_after: int | None, overlap: bool, obfuscation: Random | None
+    ) -> None:
+        self.base = base
+        """The Response as announced, or to be announced."""
+        self.machine = Lifecycle(continued=starting_after is not None)
+        self.output = Output(self.machine)
+        self.number = 0 if starting_after is None else starting_after + 1
+        """Of the next event."""
+        self.overlap = overlap
+        self.obfuscation = obfuscation
+
+    def adopt(self, item: Any) -> None:
+        """An item that was done before this stream goes on."""
+        wire = self.vet({"item": item}, None)["item"]
+        if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
+            raise wrong("output", "output items", item)
+        index = len(self.output.items)
+        self.output.items[index] = known = Item(index, wire)
+        known.done = True
+        self.machine.items[index] = ItemState(wire["type"], "done")
+
+    def add(self, wire: dict[str, Any]) -> tuple[bytes, Item]:
+        """Add an item, and close those before it. What the caller put into it is looked at before anything is sent."""
+        kind = "response.output_item.added"
+        index = len(self.machine.items)
+        event = {"type": kind, "output_index": index, "item": wire}
+        to_wire(event)
+        out = self.run(kind)
+        if not self.overlap:
+            items = self.output.open_items()
+            self.check_closable(items, None)
+            for item in items:
+                out += self.close(item, None)
+        out += self.emit(event)
+        return out, self.output.items[index]
+
+    def close(self, item: Item, status: str | None) -> bytes:
+        out = b""
+        for event in self.output.closing(item, status):
+            out += self.emit(event)
+        return out
+
+    def close_audio(self) -> bytes:
+        out = b""
+        for kind, name in (("response.audio.done", "sound"), ("response.audio.transcript.done", "transcript")):
+            part = self.machine.audio.get(name)
+            if part is not None and part.state == "bare":
+                out += self.emit({"type": kind})
+        return out
+
+    def check_closable(self, items: Iterable[Item], status: str | None) -> None:
+        """Nothing may be made up: a command's exit code has to be given."""
+        for item in items:
+            for (key, number), part in self.machine.items[item.index].parts.items():
+                if part.kind == "output" and part.state == "bare" and status is None:
+                    raise LocalProtocolError(
+                        f"The output of a command has no outcome ({key} {number} of output item {item.index})",
+                        event="response.shell_call_output_content.done",
+                        state=self.machine.state,
+                        expected="its exit code, or that it timed out",
+                        fix="Call .exited(code) or .timed_out() after the last piece of output.",
+                    )
+
+    def run(self, kind: str) -> bytes:
+        """Bring the response to where items may come. Raises when it is not on the way."""
+        if self.machine.running:
+            return b""
+        if self.machine.state in {"created", "queued"}:
+            return self.emit_response("response.in_progress", "in_progress")
+        self.refuse(self.machine.check({"type": kind, "output_index": len(self.machine.items)}))
+        return b""
+
+    def emit_response(self, kind: str, status: str, **extra: Any) -> bytes:
+        output = self.output.done_items() if status not in {"queued", "in_progress"} else []
+        return self.emit({"type": kind, "response": standing(self.base, status, output, **extra)})
+
+    def emit_delta(self, event: dict[str, Any]) -> bytes:
+        if self.obfuscation is not None and "obfuscation" in FIELDS[EVENTS[event["type"]]]:
+            event["obfuscation"] = "".join(self.obfuscation.choices(_PADDING, k=-len(event["delta"]) % 16))
+        return self.emit(event)
+
+    def emit(self, event: dict[str, Any]) -> bytes:
+        """Look at an event, write it, and only then let it count."""
+        event["sequence_number"] = self.number
+        self.refuse(self.machine.check(event))
+        wire = to_wire(event)
+        frame = encode_frame(wire)
+        self.take(wire["type"], wire)
+        return frame
+
+    def take(self, kind: str, wire: dict[str, Any]) -> None:
+        self.machine.feed(wire)
+        self.output.absorb(TABLE.get(kind), wire)
+        self.number += 1
+
+    def refuse(self, violation: Violation | None) -> None:
+        if violation is not None:
+            raise LocalProtocolError(
+                "The event may not come here",
+                event=violation.event,
+                state=violation.state,
+                path=violation.path,
+                expected=violation.expected,
+                got=violation.got,
+                fix=violation.fix[:1].upper() + violation.fix[1:] + ".",
+            )
+
+    @staticmethod
+    def vet(value: Mapping[str, Any], shape: str | None) -> dict[str, Any]:
+        """Look at what the caller gave before anything is sent: EncodeError names its path."""
+        return to_wire({shape: value} if shape is not None else value)
+
+    def agree(self, kind: str, wire: dict[str, Any]) -> None:
+        """An event of the caller's must not contradict the stream. Raises LocalProtocolError naming the key."""
+
+        def wrong(what: str, path: str, expected: str, got: object, fix: str) -> LocalProtocolError:
+            return LocalProtocolError(
+                what, event=kind, state=self.machine.state, path=path, expected=expected, got=show(got), fix=fix
+            )
+
+        row = TABLE.get(kind)
+        if row is None:
+            return
+        if row.scope == "response" and kind != "error":
+            response = wire.get("response")
+            if not isinstance(response, dict):
+                raise wrong("The event has no response", "$.response", "the whole Response", response, "Add it.")
+            known = None if self.machine.state == "idle" else self.base["id"]
+            found = response.get("id")
+            if not isinstance(found, str) or not found or (known is not None and found != known):
+                raise wrong(
+                    "The response has another id" if found else "The response has no id",
+                    "$.response.id",
+                    known or "the id of the response",
+                    found,
+                    "Every snapshot carries the id that response.created announced.",
+                )
+            if row.to in {"completed", "incomplete", "failed"} and response.get("status") != row.to:
+                raise wrong(
+                    "The response has another status",
+                    "$.response.status",
+                    row.to,
+                    response.get("status"),
+                    f"Set it to {row.to}, or send the event of that status.",
+                )
+            if kind == "response.created":
+                self.base = {**self.base, **response}
+        elif row.type in {"response.output_item.added", "response.output_item.done"}:
+            item = wire.get("item")
+            if not isinstance(item, dict) or not isinstance(item.get("type"), str):
+                raise wrong("The event has no item", "$.item.type", "an output item with a type", item, "Add it.")
+            if not isinstance(item.get("id"), str):
+                raise wrong(
+                    "The item has no id",
+                    "$.item.id",
+                    "the id of the item",
+                    item.get("id"),
+                    "Give every item an id: the events of its parts name it.",
+                )
+        elif row.scope in {"item", "part"} and "item_id" in wire:
+            item = self.output.items.get(wire["output_index"])
+            if item is not None and wire["item_id"] != item.id:
+                raise wrong(
+                    "The event names another item",
+                    "$.item_id",
+                    f"{item.id}, the id of output item {item.index}",
+                    wire["item_id"],
+                    "Events of an item carry its id and its output_index.",
+                )
+
+
+def standing(base: dict[str, Any], status: str, output: list[Any], **extra: Any) -> dict[str, Any]:
+    """A snapshot: what the response is, and how it stands."""
+    response = {**base, **dict.fromkeys(_VOLATILE), "status": status, "output": output, **extra}
+    if status in {"completed", "incomplete"} and response.get("service_tier") == "auto":
+        response["service_tier"] = "default"  # the tier that served it, as in `response_snapshot`
+    return response
+
+
+def wrong(name: str, expected: str, got: object) -> LocalProtocolError:
+    return LocalProtocolError(
+        f"{name} is of the wrong kind",
+        path=f"$.{name}",
+        expected=expected,
+        got=show(got),
+        fix=f"Pass {expected}.",
+    )
+
+
+def expect(name: str, value: object, kinds: Any, expected: str) -> None:
+    if not isinstance(value, kinds) or isinstance(value, bool):
+        raise wrong(name, expected, value)
+    if isinstance(value, str) and not value:
+        raise wrong(name, expected, value)
+
+
+def sendable(name: str, text: str) -> str:
+    """A text that can be written. A lone surrogate raises here and not in the middle of the stream."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise wrong(name, "text without lone surrogates", text) from None
+    return text
