@@ -233,6 +233,8 @@ class Guard:
                 "error": _repeated(told) if told else failure.error_object(policy),
                 "output": items if policy.failed_output == "done" else [],
                 "usage": None,
+                "incomplete_details": None,
+                "completed_at": None,
             },
         }
         order = {"error,failed": (error, failed), "failed,error": (failed, error), "failed": (failed,)}
