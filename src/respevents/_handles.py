@@ -7,6 +7,7 @@ LocalProtocolError.
 
 from __future__ import annotations
 
+import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
 from respevents._errors import LocalProtocolError, show
@@ -17,8 +18,9 @@ from respevents.lifecycle import TABLE
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from respevents._output import Item, Part
+    from respevents._output import Item, Part, Text
     from respevents._writer import Writer
+    from respevents.lifecycle import ItemState, PartState
 
 __all__ = [
     "ApplyPatchCallItem",
@@ -59,7 +61,7 @@ def expect_text(name: str, value: object, event: str) -> str:
 class ItemHandle:
     """One output item: what all types have in common."""
 
-    __slots__ = ("_fields", "_hot", "_hot_type", "_item", "_writer")
+    __slots__ = ("__weakref__", "_fields", "_item", "_quick", "_writer")
 
     _first: tuple[str, ...] = ()
     """Events that always follow the one that adds it."""
@@ -68,9 +70,8 @@ class ItemHandle:
         self._writer = writer
         self._fields = item
         self._item: Item | None = None
-        self._hot: Callable[[Any], bytes] | None = None
-        """Writes the next delta of the type that `_hot_type` names, while nothing else happens."""
-        self._hot_type: str | None = None
+        self._quick: dict[str, Callable[[Any], bytes]] = {}
+        """Delta type -> what writes the next one, as long as it knows the whole state (see `_hot`)."""
 
     @property
     def id(self) -> str:
@@ -135,12 +136,11 @@ class ItemHandle:
 
     def _delta(self, kind: str, name: str, text: str) -> bytes:
         """Send a delta of the item."""
-        if self._hot is not None:
-            return self._hot(text)
-        return self._slow_delta(kind, name, text)
+        quick = self._quick.get(kind)
+        return self._slow_delta(kind, name, text) if quick is None else quick(text)
 
     def _slow_delta(self, kind: str, name: str, text: Any) -> bytes:
-        self._hot = None
+        self._arm(kind, None)
         text = expect_text(name, text, kind)
         if not text:
             return b""
@@ -150,13 +150,41 @@ class ItemHandle:
         event = step_fields(kind, item)
         if ready:
             out += writer.emit_delta({**event, "delta": ready})
-            if not item.joiner.held and writer.obfuscation is None:
-
-                def slow(text: Any) -> bytes:
-                    return self._slow_delta(kind, name, text)
-
-                self._hot = quick(writer, writer.machine.items[item.index], item.text, event, slow)
+            if not item.joiner.held:
+                state = writer.machine.items[item.index]
+                self._hasten(kind, state, item.text, event, ItemHandle._slow_delta, name)
         return out
+
+    def _hasten(
+        self,
+        kind: str,
+        holder: ItemState | PartState,
+        text: Text,
+        event: dict[str, Any],
+        slow: Callable[..., bytes],
+        *arguments: Any,
+    ) -> None:
+        """The deltas that follow need no look at the whole state."""
+        owner = weakref.ref(self)
+
+        def back(delta: Any) -> bytes:
+            # The handle lives: `quick` is called by its methods alone. A strong reference would be a cycle, and
+            # would keep the text of the whole stream until the collector comes by.
+            handle = owner()
+            assert handle is not None
+            return slow(handle, kind, *arguments, delta)
+
+        if self._writer.obfuscation is None:
+            found = quick(self._writer, holder, text, event, back)
+            if found is not None:
+                self._arm(kind, found)
+
+    def _arm(self, kind: str, quick: Callable[[Any], bytes] | None) -> None:
+        """Set or forget what writes the next delta of a type. Half a surrogate pair must not be overtaken."""
+        if quick is None:
+            self._quick.pop(kind, None)
+        else:
+            self._quick[kind] = quick
 
 
 class _Parts(ItemHandle):
@@ -171,7 +199,7 @@ class _Parts(ItemHandle):
     def close_part(self) -> bytes:
         """Close the part that is open; the next text starts another. Without an open part it gives b""."""
         out, part = b"", self._part
-        self._part = self._hot = self._hot_type = None
+        self._part = None
         if part is not None and self._item is not None and not self._item.done:
             for event in self._writer.output.closing_part(self._item, part):
                 out += self._writer.emit(event)
@@ -200,7 +228,8 @@ class _Parts(ItemHandle):
         logprobs: Sequence[Any] | None = None,
     ) -> bytes:
         """Send a delta of a part, and open what has to be open for it."""
-        row, self._hot_type = TABLE[kind], None
+        row = TABLE[kind]
+        self._quick.pop(kind, None)
         assert row.index is not None
         assert row.part is not None
         text = expect_text(name, text, kind)
@@ -220,14 +249,9 @@ class _Parts(ItemHandle):
             event["logprobs"] = []
             full["logprobs"], part.pending = part.pending, []
         out += writer.emit_delta(full)
-        if not part.joiner.held and writer.obfuscation is None:
-
-            def slow(text: Any) -> bytes:
-                return self._say(kind, opener, body, name, text)
-
+        if not part.joiner.held:
             state = writer.machine.items[item.index].parts[part.key, part.number]
-            self._hot = quick(writer, state, part.text, event, slow)
-            self._hot_type = None if self._hot is None else kind
+            self._hasten(kind, state, part.text, event, _Parts._say, opener, body, name)
         return out
 
 
@@ -241,7 +265,18 @@ _COMMAND = "response.shell_call_command.delta"
 class MessageItem(_Parts):
     """A message of the assistant: text with annotations and logprobs, or a refusal."""
 
-    __slots__ = ()
+    __slots__ = ("_say_text",)
+
+    def __init__(self, writer: Writer, item: dict[str, Any]) -> None:
+        super().__init__(writer, item)
+        self._say_text: Callable[[Any], bytes] | None = None
+        """A slot of its own: this is the step that is taken thousands of times."""
+
+    def _arm(self, kind: str, quick: Callable[[Any], bytes] | None) -> None:
+        if kind == _OUTPUT_TEXT:
+            self._say_text = quick
+        else:
+            super()._arm(kind, quick)
 
     def text(self, text: str, logprobs: Sequence[Any] | None = None) -> bytes:
         """A piece of the text: `response.output_text.delta`, after what has to be open for it.
@@ -249,15 +284,17 @@ class MessageItem(_Parts):
         Half a surrogate pair at the end waits for the next piece; "" gives b"". `logprobs` are those of this piece
         (mappings with `token`, `logprob`, `bytes`, `top_logprobs`).
         """
-        if logprobs is None and self._hot_type is _OUTPUT_TEXT:
-            return self._hot(text)  # type: ignore[misc]  # set together with the type
+        say = self._say_text
+        if say is not None and logprobs is None:
+            return say(text)
         part = {"part": {"type": "output_text", "annotations": [], "logprobs": [], "text": ""}}
         return self._say(_OUTPUT_TEXT, "response.content_part.added", part, "text", text, logprobs)
 
     def refusal(self, text: str) -> bytes:
         """A piece of a refusal: `response.refusal.delta`. It closes a text that is open."""
-        if self._hot_type is _REFUSAL:
-            return self._hot(text)  # type: ignore[misc]  # as above
+        quick = self._quick.get(_REFUSAL)
+        if quick is not None:
+            return quick(text)
         part = {"part": {"type": "refusal", "refusal": ""}}
         return self._say(_REFUSAL, "response.content_part.added", part, "refusal", text)
 
@@ -291,15 +328,17 @@ class ReasoningItem(_Parts):
 
     def summary_text(self, text: str) -> bytes:
         """A piece of the summary. `close_part()` ends the summary part; the next piece starts another."""
-        if self._hot_type is _SUMMARY:
-            return self._hot(text)  # type: ignore[misc]  # set together with the type
+        quick = self._quick.get(_SUMMARY)
+        if quick is not None:
+            return quick(text)
         part = {"part": {"type": "summary_text", "text": ""}}
         return self._say(_SUMMARY, "response.reasoning_summary_part.added", part, "summary_text", text)
 
     def text(self, text: str) -> bytes:
         """A piece of the reasoning itself, as open-weights models show it."""
-        if self._hot_type is _REASONING:
-            return self._hot(text)  # type: ignore[misc]  # as above
+        quick = self._quick.get(_REASONING)
+        if quick is not None:
+            return quick(text)
         part = {"part": {"type": "reasoning_text", "text": ""}}
         return self._say(_REASONING, f"response.{self._events}.added", part, "text", text)
 
@@ -311,8 +350,9 @@ class ShellCallItem(_Parts):
 
     def command(self, text: str) -> bytes:
         """A piece of a command. `close_part()` ends it; the next piece starts the next command."""
-        if self._hot_type is _COMMAND:
-            return self._hot(text)  # type: ignore[misc]  # set together with the type
+        quick = self._quick.get(_COMMAND)
+        if quick is not None:
+            return quick(text)
         return self._say(_COMMAND, "response.shell_call_command.added", {"command": ""}, "command", text)
 
 

@@ -57,21 +57,24 @@ def quick(
     machine = writer.machine
     running, state = machine.state, holder.state
     encode = msgspec.json.Encoder().encode
-    kept = text.pieces
-    keep, coalesce = kept.append, text.coalesce
+    keep, coalesce = text.pieces.append, text.coalesce
+    join = b"".join
+    limit = writer.number + _COALESCE
 
     def write(delta: Any) -> bytes:
+        nonlocal limit
         if delta.__class__ is str and delta and holder.state == state and machine.state == running:
+            number = writer.number
             try:
-                body = encode(delta)
+                frame = join((before, encode(delta), between, encode(number), after))
             except UnicodeEncodeError:
                 return slow(delta)
-            keep(delta)
-            if len(kept) >= _COALESCE:
-                coalesce()
-            number = writer.number
             writer.number = number + 1
-            return b"%b%b%b%d%b" % (before, body, between, number, after)
+            keep(delta)
+            if number >= limit:
+                limit = number + _COALESCE
+                coalesce()
+            return frame
         return slow(delta)
 
     return write

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from respevents._errors import LocalProtocolError, show
 from respevents._generated.tables import EVENTS, FIELDS
 from respevents._output import Item, Output
 from respevents.lifecycle import TABLE, ItemState, Lifecycle
-from respevents.wire import encode_frame, to_wire
+from respevents.wire import frame_bytes, to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,6 +21,9 @@ __all__ = ["Random", "Writer", "expect", "sendable", "standing", "wrong"]
 
 _VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
 """Keys of a Response that say how it stands; the others say what it is, and stay."""
+
+_encode: Final = msgspec.json.encode
+"""Of what `to_wire` has made: together they are `encode_frame`, and the mapping is kept besides."""
 
 _PADDING: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
@@ -122,7 +127,7 @@ class Writer:
         event["sequence_number"] = self.number
         self.refuse(self.machine.check(event))
         wire = to_wire(event)
-        frame = encode_frame(wire)
+        frame = frame_bytes(wire["type"], _encode(wire))
         self.take(wire["type"], wire)
         return frame
 
