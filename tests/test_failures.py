@@ -150,6 +150,30 @@ def test_the_error_type_lets_the_ai_sdk_ask_again_only_where_that_can_help(cause
     assert ai_sdk_asks_again(code, kind) == (retry != "never")
 
 
+@pytest.mark.parametrize(
+    "cause",
+    [
+        Cause.CONTEXT_LENGTH_EXCEEDED,
+        Cause.MODEL_NOT_FOUND,
+        Cause.RATE_LIMITED,
+        Cause.QUOTA,
+        Cause.OVERLOADED,
+        Cause.ENGINE_ERROR,
+    ],
+)
+def test_the_ai_sdk_takes_an_event_for_the_status_of_its_cause(cause):
+    failure = Failure(cause=cause, message="m")
+    assert ai_sdk_status(failure.code_for(), failure.type_for()) == failure.http_status
+
+
+def test_the_types_that_were_captured_are_the_types_that_are_sent():
+    """`insufficient_quota` and, for a rate limit counted in tokens, `tokens`; a key's fault names its own family."""
+    types = {
+        cause: Failure(cause=cause, message="m").type_for() for cause in (Cause.QUOTA, Cause.RATE_LIMITED, Cause.AUTH)
+    }
+    assert list(types.values()) == ["insufficient_quota", "tokens", "authentication_error"]
+
+
 @pytest.mark.parametrize("cause", TOLD)
 def test_codex_never_asks_again_in_its_profile_where_that_cannot_help(cause):
     code = Failure(cause=cause, message="m").code_for(Policy.codex)
@@ -476,6 +500,7 @@ def test_a_policy_chooses_codes_types_and_endings_by_cause():
     )
     failure = Failure(cause=Cause.OVERLOADED, message="m")
     assert failure.code_for(policy) == "slow_down"
+    assert type(failure.code_for(policy)) is str
     assert failure.type_for(policy) == "mine"
     assert failure.ending_for(policy) == "fault"
     assert failure.error_event(policy)["code"] == failure.error_event(policy)["error"]["code"] == "busy"

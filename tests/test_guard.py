@@ -341,6 +341,36 @@ def test_numbers_that_jump_or_start_late_are_continued(run):
 
 
 @both
+def test_numbers_that_go_back_are_continued_from_the_highest(run):
+    frames = [encode_frame({**one, "sequence_number": number}) for one, number in zip(EVENTS, (0, 9, 4), strict=False)]
+    tail_of(run(frames, ValueError()), number=10)
+
+
+@both
+def test_a_whole_frame_in_a_chunk_of_its_own_is_no_frame_when_one_was_half_sent(run):
+    done = run([*FRAMES[:2], b'data: {"a', FRAMES[-1]], ValueError())
+    assert done.chunks[3] == FRAMES[-1]
+    tail_of(done, number=2)
+
+
+@both
+def test_an_item_nobody_can_write_is_left_out_and_the_snapshot_stays(run):
+    odd = b'data: {"type":"response.output_item.done","sequence_number":2,"output_index":0,"item":{"id":"\\ud800"}}\n\n'
+    announced = encode_frame(event("response.created", 0, response={**RESPONSE, "vendor": {"z": 1}}))
+    done = run([announced, FRAMES[1].replace(b'"metadata":{}', b'"metadata":{"k":"v"}'), odd], ValueError())
+    _, failed = tail_of(done, number=3)
+    assert failed["response"]["metadata"] == {"k": "v"}
+
+
+@both
+def test_counts_announced_early_are_not_told_as_the_usage_of_a_failure(run):
+    done = run(
+        [encode_frame(event("response.created", 0, response={**RESPONSE, "usage": {"input_tokens": 3}}))], OSError()
+    )
+    tail_of(done, number=1)
+
+
+@both
 @pytest.mark.parametrize("delta_json", [b'"\\ud83d"', b"NaN", b'"\xff"', b"1e999", b'"a","delta":"b"'])
 @pytest.mark.parametrize("number", [b"600", b"600.0"])
 def test_an_event_that_is_no_strict_json_went_out_and_counts(run, delta_json, number):
@@ -348,6 +378,13 @@ def test_an_event_that_is_no_strict_json_went_out_and_counts(run, delta_json, nu
     odd = b'data: {"delta":%b,"sequence_number":%b,"type":"response.output_text.delta"}\n\n' % (delta_json, number)
     done = run([*FRAMES[:2], odd], ValueError())
     assert [json.loads(frame.data)["sequence_number"] for frame in FrameDecoder().feed(done.body)[-2:]] == [601, 602]
+
+
+@both
+@pytest.mark.parametrize("number", [b"true", b"null", b'"7"', b"7.5", b"[]"])
+def test_what_is_no_number_numbers_nothing_and_the_event_is_counted(run, number):
+    odd = b'data: {"sequence_number":%b,"type":"response.output_text.delta"}\n\n' % number
+    tail_of(run([*FRAMES[:2], odd], ValueError()), number=3)
 
 
 @both
@@ -406,15 +443,17 @@ def test_a_snapshot_nobody_can_write_still_leaves_its_id(run):
     assert failed["response"]["id"] == "resp_x"
 
 
+def done_frames(*items):
+    events = [event("response.output_item.done", 2 + at, output_index=at, item=item) for at, item in enumerate(items)]
+    return [encode_frame(one) for one in events]
+
+
 @both
 def test_items_past_the_bound_are_left_out_of_the_failed_snapshot(run):
     big = {**ITEM, "id": "msg_2", "content": [{"type": "output_text", "text": "x" * (MAX_ITEMS - 100)}]}
-    items = [ITEM, big, {**ITEM, "id": "msg_3"}]
-    frames = [
-        encode_frame(event("response.output_item.done", 2 + at, output_index=at, item=item))
-        for at, item in enumerate(items)
-    ]
-    done = run([*FRAMES[:2], *frames], ValueError())
+    half = {**ITEM, "id": "msg_3", "content": [{"type": "output_text", "text": "x" * (MAX_ITEMS // 2)}]}
+    tail_of(run([*FRAMES[:2], *done_frames(half, half, ITEM)], ValueError()), output=[half], number=5)
+    done = run([*FRAMES[:2], *done_frames(ITEM, big, {**ITEM, "id": "msg_3"})], ValueError())
     tail_of(done, output=[ITEM], number=5)
 
 
@@ -426,8 +465,8 @@ def test_a_frame_over_the_bound_of_the_decoder_ends_the_stream(run, monkeypatch)
     assert done.chunks[2:4] == [begun, b"\n\n"]
     tail_of(done, number=2)
     assert "longer than" in done.failures[0].message
-    untouched = run([*FRAMES[:2], begun * 100])
-    assert untouched.chunks[2].startswith(b"event: error")
+    for whole in (begun * 100, encode_frame(delta(2, "x" * 10**5))):
+        assert run([*FRAMES[:2], whole]).chunks[2].startswith(b"event: error")
 
 
 @both

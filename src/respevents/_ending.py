@@ -187,14 +187,14 @@ class Guard:
     def ending_frames(self, failure: Failure) -> list[bytes]:
         """The frames that tell a failure, each by itself: after what was forwarded, or as a whole stream.
 
-        Never raises: what cannot be written is left out, the request's echo first, then the announced snapshot.
+        Never raises: what cannot be written is left out: the items that were done, then what was announced.
         """
         if failure.ending_for(self._policy) == "silent":
             return []
         announced, items = self._watch.snapshot(), self._watch.items()
         for snapshot, output, request in (
             (announced, items, self._request),
-            (announced, items, None),
+            (announced, [], self._request),
             (_plain(announced), [], None),
         ):
             try:
