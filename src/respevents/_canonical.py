@@ -77,7 +77,7 @@ def canonical(event: Any) -> dict[str, Any]:
     """The plain mapping of an event in wire order. Raises EncodeError naming the path of what cannot be written."""
     try:
         value = _plain_object(event)
-        return _top(event, value)(value, 0)  # type: ignore[no-any-return]
+        wire: dict[str, Any] = _top(event, value)(value, 0)
     except _Fault as fault:
         path = json_path(reversed(fault.parts))
         raise EncodeError(
@@ -87,6 +87,7 @@ def canonical(event: Any) -> dict[str, Any]:
         raise EncodeError(
             "The value is nested too deep for what is left of the stack", path="$", fix=f"Stay below {MAX_DEPTH}."
         ) from error
+    return wire
 
 
 def shape_name(cls: type[Any]) -> str | None:
@@ -182,12 +183,10 @@ def _mapping(value: Any) -> dict[str, Any]:
         found = _model(value)
     else:
         raise _refuse(value)
-    if found and set(map(type, found)) != _STR_ONLY:
-        found = {_key(key): one for key, one in found.items()}
+    for key in found:
+        if type(key) is not str:
+            return {_key(key): one for key, one in found.items()}
     return found
-
-
-_STR_ONLY = {str}
 
 
 def _key(key: Any) -> str:
@@ -278,8 +277,14 @@ def _object(keys: Iterable[str], value: dict[str, Any], writers: Mapping[str, Wr
     try:
         for key in keys:
             one = value[key]
-            if one is not _UNSET:  # which is how an absent key is spelled
-                out[key if key.isascii() else _text(key)] = writers.get(key, rest)(one, depth + 1)
+            kind = type(one)
+            if kind is str:  # strings, booleans and null are written the same by every writer
+                one = one if one.isascii() else _text(one)
+            elif kind is not bool and one is not None:
+                if one is _UNSET:  # which is how an absent key is spelled
+                    continue
+                one = writers.get(key, rest)(one, depth + 1)
+            out[key if key.isascii() else _text(key)] = one
     except _Fault as fault:
         fault.parts.append(key)
         raise
@@ -307,6 +312,8 @@ def _free(value: Any, depth: int) -> Any:
 
 
 def _int(value: Any, depth: int) -> Any:
+    if type(value) is int and -_SMALL < value < _SMALL:
+        return value
     value = _any(value, depth)
     return int(value) if type(value) is float and value.is_integer() else value
 
@@ -335,11 +342,17 @@ _ANY_KEYS: dict[str, Write] = {"logprob": _floor(_any)}
 
 def _sorted(value: dict[str, Any], head: tuple[str, ...], tail: tuple[str, ...]) -> list[str]:
     keys = sorted(value)
-    for ends in (head, tail):
-        for key in ends:
-            if key in value:
-                keys.remove(key)
-    return [*(key for key in head if key in value), *keys, *(key for key in tail if key in value)]
+    at = 0
+    for key in head:
+        if key in value:
+            keys.remove(key)
+            keys.insert(at, key)
+            at += 1
+    for key in tail:
+        if key in value:
+            keys.remove(key)
+            keys.append(key)
+    return keys
 
 
 def wire_order(shape: str, keys: Iterable[str]) -> list[str]:

@@ -77,7 +77,7 @@ def _compile_struct(cls: type[Any]) -> Check:
         value = f"event.{field}"
         if isinstance(kind, str) and kind in {"str", "int", "bool"}:
             tests.append(f"(type({value}) is {'int' if kind == 'int' else 'str'} or type({value}) in LEAF)")
-        elif isinstance(kind, tuple) and kind[0] == "list":
+        elif kind[0] == "list":
             scope[f"check_{field}"] = _check(kind)
             tests.append(f"(type({value}) is list and not {value} or check_{field}({value}))")
         else:

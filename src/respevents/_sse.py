@@ -20,9 +20,6 @@ DEFAULT_MAX_FRAME = 64 * 1024 * 1024
 
 _BOM = b"\xef\xbb\xbf"
 
-_PLAIN = re.compile(rb"event: ([^\r\n]+)\ndata: ([^\r\n]*)\n\n")
-"""The frame as OpenAI writes it; anything else takes the general way, with the same result."""
-
 _BLANK_LINE = re.compile(rb"[\r\n](?:\r\n?|(?<=\n)\n)")
 """An end of line, and the end of the empty line after it. An end is LF, CR LF or a lone CR."""
 
@@ -45,6 +42,23 @@ class Frame(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
     offset: int
     complete: bool = True
+
+
+def _plain_frame(data: bytes, start: int, offset: int) -> Frame | None:
+    """The frame at `start` if it is whole and written as OpenAI writes it, in LF. All others go the general way,
+    which gives the same result.
+    """
+    if not data.startswith(b"event: ", start):
+        return None
+    name = start + 7
+    line = data.find(b"\n", name)
+    if line <= name or not data.startswith(b"\ndata: ", line):
+        return None
+    value = line + 7
+    stop = data.find(b"\n", value)
+    if stop < 0 or data[stop + 1 : stop + 2] != b"\n":
+        return None
+    return Frame(data[name:line].decode("utf-8", "replace"), data[value:stop], data[start : stop + 2], offset)
 
 
 class FrameDecoder:
@@ -93,18 +107,16 @@ class FrameDecoder:
         end = len(data)
         frames: list[Frame] = []
         start = 0
+        plain = b"\r" not in data
         while start < end:
-            if not self._head:
-                plain = _PLAIN.match(data, start)
-                if plain is not None:
-                    stop = plain.end()
-                    if stop - start > self._max_frame:
-                        self._fail(frames)
-                    event, text = plain.groups()
-                    frames.append(Frame(event.decode("utf-8", "replace"), text, plain.group(), self._offset))
-                    self._offset += stop - start
-                    start = stop
-                    continue
+            if plain and not self._head and (frame := _plain_frame(data, start, self._offset)) is not None:
+                length = len(frame.raw)
+                if length > self._max_frame:
+                    self._fail(frames)
+                frames.append(frame)
+                self._offset += length
+                start += length
+                continue
             stop = self._find_end(data, start)
             if stop < 0:
                 break
@@ -114,6 +126,9 @@ class FrameDecoder:
             self._head = bytearray()
             frames.append(self._frame(raw, complete=True))
             start = stop
+        if start == end:
+            self._tail = b""
+            return frames
         if len(self._head) + end - start > self._max_frame:
             self._fail(frames)
         cut = max(start, end - _REACH)
