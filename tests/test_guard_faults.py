@@ -280,6 +280,20 @@ def test_without_a_reporter_faults_are_logged_with_their_traceback(caplog):
     assert "internal_error: boom" in record.message
 
 
+def test_a_lone_surrogate_does_not_cost_the_server_its_log(caplog, tmp_path):
+    """A handler that writes UTF-8 drops a record it cannot encode."""
+    handler = logging.FileHandler(tmp_path / "log", encoding="utf-8")
+    logging.getLogger("respevents").addHandler(handler)
+    try:
+        run_sync(FRAMES[:2], ValueError("bad \ud800"), on_failure=None)
+    finally:
+        logging.getLogger("respevents").removeHandler(handler)
+        handler.close()
+    assert "ValueError: bad \ufffd" in (tmp_path / "log").read_text(encoding="utf-8")
+    assert "Traceback" in caplog.text
+    caplog.text.encode()
+
+
 def test_without_a_reporter_rejections_and_hang_ups_are_one_line(caplog):
     caplog.set_level(logging.INFO, logger="respevents")
     run_sync([], RequestRejected(Failure(cause=Cause.QUOTA, message="broke")), on_failure=None)

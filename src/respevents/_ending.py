@@ -269,14 +269,22 @@ def _repeated(error: Mapping[str, Any]) -> dict[str, Any]:
 def _log(failure: Failure) -> None:
     """The reporter when there is none: a fault with its traceback, what the client caused as one line."""
     import logging
+    import traceback
 
     logger = logging.getLogger("respevents")
     details = f" {show(failure.details)}" if failure.details else ""
     message = f"response failed, {failure.cause}: {safe_text(failure.message)}{details}"
-    if failure.ending == "fault":
-        logger.error(message, exc_info=failure.exception)
-    else:
+    error = failure.exception
+    if failure.ending != "fault":
         logger.info(message)
+    elif error is None:
+        logger.error(message)
+    else:
+        lines = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        if lines.isascii() or safe_text(lines, len(lines)) == lines:
+            logger.error(message, exc_info=error)
+        else:  # a handler that writes UTF-8 would lose the record over a lone surrogate
+            logger.error("%s\n%s", message, safe_text(lines, len(lines)))
 
 
 def _note(failure: Failure) -> None:
