@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from respevents._output import Item, Part, Text
     from respevents._writer import Writer
-    from respevents.lifecycle import ItemState, PartState
+    from respevents.lifecycle import ItemState, PartState, Row
 
 __all__ = [
     "ApplyPatchCallItem",
@@ -125,12 +125,18 @@ class ItemHandle:
         out, writer = self.open(), self._writer
         item = self._now()
         state = writer.machine.items[item.index]
-        row = TABLE[kind]
-        while state.state not in row.after and state.state not in row.stay:
-            following = route_of(item).get(state.state)
+        row, route = TABLE[kind], route_of(item)
+        before: list[Row] = []
+        at = state.state
+        while at not in row.after and at not in row.stay:
+            following = route.get(at)
             if following is None:
-                break  # too late: the machine says so
-            for event in writer.output.closing_step(item, following):
+                before.clear()  # it is not ahead: the machine says what is
+                break
+            before.append(following)
+            at = following.to
+        for one in before:
+            for event in writer.output.closing_step(item, one):
                 out += writer.emit(event)
         return out + writer.emit(step_fields(kind, item))
 
@@ -229,7 +235,7 @@ class _Parts(ItemHandle):
     ) -> bytes:
         """Send a delta of a part, and open what has to be open for it."""
         row = TABLE[kind]
-        self._quick.pop(kind, None)
+        self._arm(kind, None)
         assert row.index is not None
         assert row.part is not None
         text = expect_text(name, text, kind)

@@ -233,18 +233,18 @@ class Output:
                 _append(item, _LISTS[part.key], {"type": part.kind, **self.whole(part)})
         elif row.closes:
             closed = event.get("part")
-            _append(item, _LISTS[part.key], closed if isinstance(closed, dict) else part.wire)
+            closed = dict(closed) if isinstance(closed, dict) else dict(part.wire)
+            if part.logprobs and not closed.get("logprobs"):
+                closed["logprobs"] = part.logprobs
+            _append(item, _LISTS[part.key], closed)
 
     @staticmethod
     def whole(part: Part) -> dict[str, Any]:
-        """What the deltas of a part sum up to, as keys of the part."""
+        """What the deltas of a part sum up to, as keys of the part. Logprobs stand in the `done` events of text and
+        item, and not in that of the part: so OpenAI has it, 2 of 2.
+        """
         row = _TEXT_ROWS.get(part.kind)
-        if row is None:
-            return {}
-        found: dict[str, Any] = {row.into[0]: part.text.value()}
-        if part.kind == "output_text":
-            found["logprobs"] = part.logprobs
-        return found
+        return {} if row is None else {row.into[0]: part.text.value()}
 
     @staticmethod
     def written(item: Item, number: int, outcome: dict[str, Any]) -> list[dict[str, Any]]:

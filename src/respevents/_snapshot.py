@@ -60,8 +60,28 @@ _ECHOES: Final[Mapping[str, _Echo]] = {
     "user": _NULL_TEXT,
 }
 
+_WEB_SEARCH: Final = {"search_context_size": "medium", "user_location": None}
+
 # What OpenAI fills in where a request leaves it out.
-_FUNCTION: Final = {"description": None, "parameters": None, "strict": True}
+_TOOLS: Final[Mapping[str, dict[str, Any]]] = {
+    "function": {"description": None, "parameters": None, "strict": True},
+    "custom": {"description": None, "format": {"type": "text"}},
+    "file_search": {
+        "filters": None,
+        "max_num_results": 20,
+        "ranking_options": {"ranker": "auto", "score_threshold": 0.0},
+    },
+    "mcp": {
+        "allowed_tools": None,
+        "headers": None,
+        "require_approval": "always",
+        "server_description": None,
+        "server_url": None,
+    },
+    "tool_search": {"description": None, "parameters": None},
+    "web_search": _WEB_SEARCH,
+    "web_search_2025_08_26": _WEB_SEARCH,
+}
 _JSON_SCHEMA: Final = {"description": None, "strict": False}
 
 
@@ -92,7 +112,7 @@ def response_snapshot(
     """
     echo = request_echo(request, strict=strict)
     if status in {"completed", "incomplete"} and echo["service_tier"] == "auto":
-        echo["service_tier"] = "default"  # the tier that served it: 438 of 438 captures that asked for auto or nothing
+        echo["service_tier"] = "default"  # the tier that served it: 431 of 434 captures that asked for none
     return {
         "id": random_id("resp") if id is None else id,
         "object": "response",
@@ -176,9 +196,15 @@ def _filled(key: str, value: Any) -> Any:
 
 
 def _tool(tool: Any) -> Any:
-    if isinstance(tool, Mapping) and tool.get("type") == "function":
-        return {**_FUNCTION, **tool}
-    return tool
+    if not isinstance(tool, Mapping):
+        return tool
+    kind = tool.get("type")
+    whole = {**_copy(_TOOLS.get(kind, {}) if isinstance(kind, str) else {}), **tool}
+    if kind == "mcp":
+        # They hold keys to somebody's server. A response is stored, logged and shown; OpenAI keeps them out of it.
+        whole.pop("authorization", None)
+        whole["headers"] = None
+    return whole
 
 
 def _copy(default: Any) -> Any:
