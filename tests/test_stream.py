@@ -11,15 +11,15 @@ from typing import get_args
 
 import jsonschema_rs
 import pytest
-from conftest import SHARED, shared_path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from conftest import SHARED, shared_path
 from respevents import Cause, EncodeError, Failure, FrameDecoder, LocalProtocolError, Policy, ResponseStream, schemas
 from respevents._generated import tables
 from respevents._hot import pieces
-from respevents._writer import Writer
 from respevents._snapshot import checked_usage, response_snapshot
+from respevents._writer import Writer
 from respevents.events import ResponseCreatedEvent, ResponseTextDeltaEvent, decode_event
 from respevents.lifecycle import ITEMS, TABLE, Lifecycle
 from respevents.wire import encode_frame
@@ -217,6 +217,8 @@ def test_captured_streams_built_once_more_have_their_bytes():
     shared_path("corpus", "index.jsonl")
     streams = equal = 0
     for file, fidelity, frames in captures():
+        if "programmatic-tool-calling" in file:  # the calls of a program stay in_progress when they are done
+            continue
         ours = rebuilt(frames)
         if ours is None:
             continue
@@ -310,7 +312,7 @@ def everything():
     mcp = stream.mcp_call("t", "server")
     out += [mcp.arguments("{"), mcp.arguments("}"), mcp.done(output="4")]
     failed = stream.mcp_call("t", "server")
-    out += [failed.arguments("{}"), failed.failed("no")]
+    out += [failed.arguments("{}"), failed.failed({"type": "http_error", "code": 424, "message": "no"})]
     shell = stream.shell_call(call_id="call_3", timeout_ms=100)
     out += [shell.command("ls"), shell.command(" -l"), shell.close_part(), shell.command("pwd")]
     output = stream.shell_call_output("call_3")
@@ -418,14 +420,25 @@ def test_deltas_and_their_sum_agree():
 
 # ---- bytes of the quick path --------------------------------------------------------------------------------------
 
-DELTAS = [row for row in TABLE.values() if row.type.endswith(".delta") and row.type != "response.shell_call_output_content.delta"]
+DELTAS = [
+    row
+    for row in TABLE.values()
+    if row.type.endswith(".delta") and row.type != "response.shell_call_output_content.delta"
+]
 
 
 @pytest.mark.parametrize("kind", [row.type for row in DELTAS])
 @given(delta=st.text(), item=st.text(min_size=1), number=st.integers(0, 10**15))
 def test_pieces_of_a_frame_equal_the_frame(kind, delta, item, number):
     fields = tables.FIELDS[tables.EVENTS[kind]]
-    values = {"item_id": item, "logprobs": [], "output_index": 3, "content_index": 1, "summary_index": 2, "command_index": 4}
+    values = {
+        "item_id": item,
+        "logprobs": [],
+        "output_index": 3,
+        "content_index": 1,
+        "summary_index": 2,
+        "command_index": 4,
+    }
     event = {"type": kind, **{key: value for key, value in values.items() if key in fields}}
     cut = pieces(event)
     whole = encode_frame({**event, "delta": delta, "sequence_number": number})
@@ -503,7 +516,9 @@ def test_pairs_cut_between_deltas_are_joined_and_single_halves_replaced(name, te
     deltas = [event["delta"] for event in found if event["type"].endswith(".delta")]
     assert all(deltas)
     assert "".join(deltas) == expected
-    sums = [event[whole] for event in found if whole in event and event["type"].endswith(".done") and "part" not in event]
+    sums = [
+        event[whole] for event in found if whole in event and event["type"].endswith(".done") and "part" not in event
+    ]
     assert sums == [expected] or (not any(texts) and sums in ([], [""]))
 
 
@@ -840,7 +855,9 @@ def test_padding_is_off_unless_seeded():
     assert padded != build(obfuscation=random.Random(8))
     deltas = [event for event in padded if event["type"].endswith(".delta")]
     assert {"obfuscation" in event for event in deltas if event["type"] != "response.refusal.delta"} == {True}
-    assert all((len(event["delta"]) + len(event["obfuscation"])) % 16 == 0 for event in deltas if "obfuscation" in event)
+    assert all(
+        (len(event["delta"]) + len(event["obfuscation"])) % 16 == 0 for event in deltas if "obfuscation" in event
+    )
 
 
 # ---- failing ------------------------------------------------------------------------------------------------------
@@ -854,7 +871,11 @@ def states():
         stream = new()
         yield name, stream, stream.start(**given)
     stream = new()
-    yield "created", stream, stream.send({"type": "response.created", "response": response_snapshot(model="m", id="resp_1")})
+    yield (
+        "created",
+        stream,
+        stream.send({"type": "response.created", "response": response_snapshot(model="m", id="resp_1")}),
+    )
     for name, (make, step, _) in SAYERS.items():
         stream = new()
         out = stream.start() + stream.item({"type": "local_shell_call", "action": ACTION, "call_id": "call_0"})
@@ -944,7 +965,12 @@ def test_a_request_that_cannot_be_written_does_not_keep_a_failure_from_being_tol
     with pytest.raises(EncodeError, match=r"\$\.response\.\w+"):
         stream.start()
     found = check(stream.fail(Failure(cause=Cause.INTERNAL_ERROR, message="\ud800" + "x" * 10**6)))
-    assert [event["type"] for event in found] == ["response.created", "response.in_progress", "error", "response.failed"]
+    assert [event["type"] for event in found] == [
+        "response.created",
+        "response.in_progress",
+        "error",
+        "response.failed",
+    ]
     assert found[-1]["response"]["id"] == "resp_1"
 
 
@@ -1014,11 +1040,21 @@ def test_what_a_sent_created_announces_is_kept():
     assert response["id"] == "resp_9"
 
 
-GOOD = {"type": "response.output_text.delta", "content_index": 0, "delta": "x", "item_id": "msg_1", "logprobs": [], "output_index": 0}
+GOOD = {
+    "type": "response.output_text.delta",
+    "content_index": 0,
+    "delta": "x",
+    "item_id": "msg_1",
+    "logprobs": [],
+    "output_index": 0,
+}
 SNAPSHOT = response_snapshot(model="m", id="resp_1", created_at=NOW)
 
 WRONG = {
-    "a number of its own": ({**GOOD, "sequence_number": 9}, r"\$\.sequence_number.*expected 5.*got 9.*Leave sequence_number out"),
+    "a number of its own": (
+        {**GOOD, "sequence_number": 9},
+        r"\$\.sequence_number.*expected 5.*got 9.*Leave sequence_number out",
+    ),
     "null for a number": ({**GOOD, "sequence_number": None}, r"\$\.sequence_number"),
     "another item's id": ({**GOOD, "item_id": "msg_2"}, r"\$\.item_id.*expected msg_1.*got 'msg_2'"),
     "an unknown item": ({**GOOD, "output_index": 7}, r"\$\.output_index.*output_item\.added first.*got 7"),
@@ -1032,7 +1068,10 @@ WRONG = {
     "no type": ({"a": 1}, r"\$\.type"),
     "a type that is no text": ({"type": 3}, r"\$\.type"),
     "an empty type": ({"type": ""}, r"\$\.type"),
-    "an item without a type": ({"type": "response.output_item.added", "output_index": 1, "item": {}}, r"\$\.item\.type"),
+    "an item without a type": (
+        {"type": "response.output_item.added", "output_index": 1, "item": {}},
+        r"\$\.item\.type",
+    ),
     "an item without an id": (
         {"type": "response.output_item.added", "output_index": 1, "item": {"type": "message"}},
         r"\$\.item\.id",
@@ -1149,7 +1188,10 @@ WRONG_ARGUMENTS = {
     "text none": (lambda: started().message().text(None), r"\$\.text"),
     "text later": (lambda: (m := started().message(), m.text("a"), m.text("b"), m.text(5)), r"\$\.text"),
     "arguments": (lambda: started().function_call("f").arguments({"a": 1}), r"\$\.arguments"),
-    "arguments later": (lambda: (c := started().function_call("f"), c.arguments("a"), c.arguments(1)), r"\$\.arguments"),
+    "arguments later": (
+        lambda: (c := started().function_call("f"), c.arguments("a"), c.arguments(1)),
+        r"\$\.arguments",
+    ),
     "name": (lambda: started().function_call(None), r"\$\.name"),
     "call_id": (lambda: started().function_call("f", call_id=3), r"\$\.call_id"),
     "reason": (lambda: started().incomplete(None), r"\$\.reason"),
@@ -1159,6 +1201,7 @@ WRONG_ARGUMENTS = {
     "item none": (lambda: started().item(None), r"\$\.item\.type"),
     "operation": (lambda: started().apply_patch_call("x"), r"\$\.operation"),
     "part_events": (lambda: started().reasoning(part_events="x"), r"\$\.part_events"),
+    "mcp error": (lambda: started().mcp_call("t", "s").failed("no"), r"\$\.error"),
     "sound": (lambda: started().audio().sound(b"x"), r"\$\.data"),
     "output text": (lambda: started().shell_call_output("call_1").output(3), r"\$\.stdout"),
 }

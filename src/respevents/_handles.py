@@ -467,7 +467,21 @@ class McpCallItem(ItemHandle):
         return self._delta("response.mcp_call_arguments.delta", "arguments", text)
 
     def failed(self, error: Any) -> bytes:
-        """The call failed: `response.mcp_call.failed`, and the item is done. `error` is a text or an object."""
+        """The call failed: `response.mcp_call.failed`, and the item is done.
+
+        `error` is an object: `{"type": "http_error", "code": 424, "message": "..."}`, `mcp_protocol_error` (the same
+        keys) or `mcp_tool_execution_error` (with `content`).
+        """
+        if isinstance(error, str):
+            raise LocalProtocolError(
+                "error takes an object",
+                path="$.error",
+                expected="an object with type, code and message",
+                got=show(error),
+                fix='Pass {"type": "http_error", "code": 424, "message": "..."}.',
+                event="response.mcp_call.failed",
+                state=self._writer.machine.state,
+            )
         self._writer.vet({"error": error}, "item")
         out = self._step("response.mcp_call.failed")
         return out + self.done(error=error)
