@@ -666,8 +666,8 @@ def test_an_exit_code_is_not_made_up():
 
 
 def test_a_background_response_is_queued_first():
-    for stream, given in ((new(), {"queued": True}), (new(request={"background": True}), {})):
-        out = stream.start(**given)
+    for stream, how in ((new(), {"queued": True}), (new(request={"background": True}), {})):
+        out = stream.start(**how)
         assert [(event["type"], event["response"]["status"]) for event in events(out)] == [
             ("response.created", "queued"),
             ("response.queued", "queued"),
@@ -867,9 +867,9 @@ def states():
     """A stream in each state, and what it sent."""
     idle = new()
     yield "idle", idle, b""
-    for name, given in (("in_progress", {}), ("queued", {"queued": True})):
+    for name, how in (("in_progress", {}), ("queued", {"queued": True})):
         stream = new()
-        yield name, stream, stream.start(**given)
+        yield name, stream, stream.start(**how)
     stream = new()
     yield (
         "created",

@@ -186,7 +186,7 @@ def _filled(key: str, value: Any) -> Any:
     if key == "reasoning" and isinstance(value, Mapping):
         return {"effort": None, "summary": None, **value}
     if key == "text" and isinstance(value, Mapping):
-        text = {"format": {"type": "text"}, "verbosity": "medium"}
+        text: dict[str, Any] = {"format": {"type": "text"}, "verbosity": "medium"}
         text.update((name, one) for name, one in value.items() if one is not None)
         form = text["format"]
         if isinstance(form, Mapping) and form.get("type") == "json_schema":

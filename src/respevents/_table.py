@@ -105,7 +105,7 @@ def _response(kind: str, after: tuple[str, ...], to: str) -> Row:
     return Row(type=kind, scope="response", after=after, to=to)
 
 
-_ROWS: list[Row] = [
+_rows: list[Row] = [
     _response("response.created", ("idle",), "created"),
     # Background responses only: 7 of 7 captured go created, queued, in_progress.
     _response("response.queued", ("created", "continued"), "queued"),
@@ -145,7 +145,7 @@ def _sum(
     ]
 
 
-_ROWS += [
+_rows += [
     Row(type="response.output_item.added", scope="item", after=("absent",), to="added", opens=True),
     Row(type="response.output_item.done", scope="item", to="done", closes=True),
     *_sum("response.function_call_arguments", "function_call", "added", "arguments", "arguments", ("arguments",)),
@@ -213,7 +213,7 @@ def _text(kind: str, index: str, items: tuple[str, ...], part: str, whole: str, 
     ]
 
 
-_ROWS += [
+_rows += [
     *_parts("response.content_part", "content_index", ("message", "reasoning")),
     *_text("response.output_text", "content_index", ("message",), "output_text", "text"),
     *_text("response.refusal", "content_index", ("message",), "refusal", "refusal"),
@@ -297,7 +297,7 @@ _ROWS += [
 
 for _kind, _name in (("response.audio", "sound"), ("response.audio.transcript", "transcript")):
     # No capture has it. The events carry no index, so another sound may follow one that is done.
-    _ROWS += [
+    _rows += [
         Row(
             type=f"{_kind}.delta",
             scope="audio",
@@ -310,7 +310,7 @@ for _kind, _name in (("response.audio", "sound"), ("response.audio.transcript", 
         Row(type=f"{_kind}.done", scope="audio", after=("absent", "bare"), to="closed", part=_name),
     ]
 
-TABLE: Final[Mapping[str, Row]] = {row.type: row for row in _ROWS}
+TABLE: Final[Mapping[str, Row]] = {row.type: row for row in _rows}
 """Event type -> row. A type without a row is free: it may come while the response lives."""
 
 FREE: Final = Row(type="", scope="free", stay=_LIVE)
@@ -355,8 +355,8 @@ ITEMS: Final[Mapping[str, ItemRow]] = dict(
 )
 """Item type -> row. Another type has the two events around it."""
 
-MID_DELTA: Final = frozenset(row.to for row in _ROWS if row.scope == "item" and row.done)
+MID_DELTA: Final = frozenset(row.to for row in _rows if row.scope == "item" and row.done)
 """States of an item that wait for the sum of its deltas."""
 
-PART_KINDS: Final = frozenset(row.part for row in _ROWS if row.scope == "part" and row.whole)
+PART_KINDS: Final = frozenset(row.part for row in _rows if row.scope == "part" and row.whole)
 """Kinds of part whose text is summed up by an event of their own."""

@@ -33,6 +33,7 @@ class Random(Protocol):
 
     def choices(self, population: str, *, k: int) -> list[str]:
         """`k` characters of `population`."""
+        ...
 
 
 class Writer:
