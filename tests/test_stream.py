@@ -1076,6 +1076,10 @@ WRONG = {
         {"type": "response.output_item.added", "output_index": 1, "item": {"type": "message"}},
         r"\$\.item\.id",
     ),
+    "an item with the id of another": (
+        {"type": "response.output_item.added", "output_index": 1, "item": {"type": "message", "id": "msg_1"}},
+        r"\$\.item\.id.*output item 0",
+    ),
     "an item that is none": ({"type": "response.output_item.added", "output_index": 1, "item": 5}, r"\$\.item"),
 }
 
@@ -1202,6 +1206,12 @@ WRONG_ARGUMENTS = {
     "operation": (lambda: started().apply_patch_call("x"), r"\$\.operation"),
     "part_events": (lambda: started().reasoning(part_events="x"), r"\$\.part_events"),
     "mcp error": (lambda: started().mcp_call("t", "s").failed("no"), r"\$\.error"),
+    "the same id": (lambda: (s := started(), s.message(id="a").open(), s.message(id="a").open()), r"\$\.item\.id"),
+    "the same call": (
+        lambda: (s := started(), [s.function_call("f", call_id="call_1").open() for _ in "ab"]),
+        r"\$\.item\.call_id",
+    ),
+    "another id when done": (lambda: started().message(id="a").done(id="b"), r"\$\.item\.id"),
     "sound": (lambda: started().audio().sound(b"x"), r"\$\.data"),
     "output text": (lambda: started().shell_call_output("call_1").output(3), r"\$\.stdout"),
 }

@@ -108,6 +108,17 @@ class ItemHandle:
         `fields` are set on the item first, by their names on the wire. `status` is for one that was cut short.
         """
         self._writer.vet(fields, "item")
+        for key in ("id", "type", "call_id"):
+            if key in fields and fields[key] != self._fields.get(key):
+                raise LocalProtocolError(
+                    f"An item keeps its {key}",
+                    path=f"$.item.{key}",
+                    expected=show(self._fields.get(key)),
+                    got=show(fields[key]),
+                    fix=f"Give {key} where the item is made.",
+                    event="response.output_item.done",
+                    state=self._writer.machine.state,
+                )
         out = self.open()
         assert self._item is not None
         self._writer.check_closable([self._item], status)

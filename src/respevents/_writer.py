@@ -25,6 +25,9 @@ _VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", 
 _encode: Final = msgspec.json.encode
 """Of what `to_wire` has made: together they are `encode_frame`, and the mapping is kept besides."""
 
+_BY_CALL: Final = frozenset({"function_call", "custom_tool_call", "shell_call", "shell_call_output"})
+"""Items that the openai SDK knows by their `call_id`. (A tool_search_call of OpenAI's changed it on its way.)"""
+
 _PADDING: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
@@ -68,7 +71,7 @@ class Writer:
         kind = "response.output_item.added"
         index = len(self.machine.items)
         event = {"type": kind, "output_index": index, "item": wire}
-        to_wire(event)
+        self.distinct(to_wire(event)["item"])
         out = self.run(kind)
         if not self.overlap:
             items = self.output.open_items()
@@ -77,6 +80,26 @@ class Writer:
                 out += self.close(item, None)
         out += self.emit(event)
         return out, self.output.items[index]
+
+    def distinct(self, wire: dict[str, Any]) -> None:
+        """No two items may be taken for one another: the openai SDK tells calls by `call_id` and the rest by `id`, and
+        raises when two are the same.
+        """
+        for key in ("id", "call_id"):
+            value = wire.get(key)
+            if not isinstance(value, str):
+                continue
+            for item in self.output.items.values():
+                if item.wire.get(key) == value and (key == "id" or item.type == wire.get("type")):
+                    raise LocalProtocolError(
+                        f"Another item has this {key}",
+                        event="response.output_item.added",
+                        state=self.machine.state,
+                        path=f"$.item.{key}",
+                        expected=f"a {key} that output item {item.index} does not have",
+                        got=show(value),
+                        fix=f"Give every item its own {key}, or leave it out.",
+                    )
 
     def close(self, item: Item, status: str | None) -> bytes:
         out = b""
@@ -201,6 +224,19 @@ class Writer:
                     item.get("id"),
                     "Give every item an id: the events of its parts name it.",
                 )
+            if row.opens:
+                self.distinct(item)
+                return
+            known_item = self.output.items.get(wire["output_index"])
+            for key in ("id", "call_id") if item["type"] in _BY_CALL else ("id",):
+                if known_item is not None and known_item.wire.get(key, item.get(key)) != item.get(key):
+                    raise wrong(
+                        f"The item has another {key}",
+                        f"$.item.{key}",
+                        f"{known_item.wire[key]}, as it was added",
+                        item.get(key),
+                        "An item keeps its identity from response.output_item.added on.",
+                    )
         elif row.scope in {"item", "part"} and "item_id" in wire:
             item = self.output.items.get(wire["output_index"])
             if item is not None and wire["item_id"] != item.id:
