@@ -281,6 +281,10 @@ FAULTS = {
         "item-unfinished",
     ),
     "arguments are never whole": (without(C, 4), "item-unfinished"),
+    "arguments are cut without their whole": (
+        [*C[:4], item_done("function_call", status="incomplete"), {"type": "response.incomplete"}],
+        "item-unfinished",
+    ),
     "arguments after their whole": (swapped(C, 3, 4), "item-order"),
     "searching before in_progress": (swapped(S, 3, 4), "item-order"),
     "the search never completes": (without(S, 5), "item-unfinished"),
@@ -389,6 +393,7 @@ def test_the_machine_says_how_the_stream_stands():
     assert seen[0] == ("created", False, [])
     assert seen[2] == ("in_progress", True, [0])
     assert seen[-1] == ("completed", False, [])
+    assert not machine.items[0].parts, "what is done is not kept"
 
 
 def test_a_violation_names_item_state_and_remedy():

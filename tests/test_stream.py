@@ -11,7 +11,7 @@ from typing import get_args
 
 import jsonschema_rs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import SHARED, shared_path
@@ -499,6 +499,8 @@ SAYERS = {
 
 @pytest.mark.parametrize("name", SAYERS)
 @given(texts=st.lists(surrogates, max_size=6))
+@example(texts=["a\ud83d", "b", "\ude00"])
+@example(texts=["a", "b", "\ud83d", "\ude00", "c"])
 def test_pairs_cut_between_deltas_are_joined_and_single_halves_replaced(name, texts):
     make, step, whole = SAYERS[name]
     stream = new()
@@ -903,11 +905,37 @@ def test_a_stream_fails_from_every_state():
             found[0]["response"]["created_at"],
         )
         assert [item["type"] for item in response["output"]] == (["local_shell_call"] if name.startswith("in ") else [])
+        assert stream.sequence_number == len(found)
         assert stream.fail(FAILURE) == b""
         with pytest.raises(LocalProtocolError, match="failed"):
             stream.message().text("more")
         with pytest.raises(LocalProtocolError, match="failed"):
             stream.complete()
+
+
+def test_an_open_text_says_nothing_more_after_a_failure():
+    stream = started()
+    message = stream.message()
+    message.text("a")
+    message.text("b")
+    stream.fail(FAILURE)
+    with pytest.raises(LocalProtocolError, match="after the terminal event"):
+        message.text("c")
+    stream = started()
+    call = stream.function_call("f")
+    call.arguments("a")
+    call.arguments("b")
+    stream.send({"type": "error", "code": "x", "message": "y", "param": None})
+    with pytest.raises(LocalProtocolError, match=r"response\.failed"):
+        call.arguments("c")
+
+
+def test_a_call_that_is_added_whole_keeps_its_arguments():
+    stream = started()
+    call = stream.function_call("f", arguments="{}")
+    assert events(call.open())[-1]["item"]["arguments"] == "{}"
+    done, item = events(call.done())
+    assert done["arguments"] == item["item"]["arguments"] == "{}"
 
 
 def test_a_failure_after_the_end_adds_nothing():
@@ -1259,30 +1287,36 @@ def test_an_open_text_costs_little_more_than_its_characters(piece):
         stream = new()
         stream.start()
         text = stream.message().text
-        for _ in range(count):
-            text(piece)
+        for number in range(count):
+            text(piece + str(number % 10))  # a string of its own, as an engine makes it
         held, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    bound = 4 * count * len(piece) + 2**20
+    bound = 4 * count * (len(piece) + 1) + 2**20
     assert held < bound
     assert peak < bound
-    assert events(stream.complete())[-1]["response"]["output"][0]["content"][0]["text"] == piece * count
+    whole = "".join(piece + str(number) for number in range(10)) * (count // 10)
+    assert events(stream.complete())[-1]["response"]["output"][0]["content"][0]["text"] == whole
 
 
 def test_arguments_and_summaries_are_kept_as_tightly():
-    for make, step in ((lambda s: s.function_call("f"), "arguments"), (lambda s: s.reasoning(), "summary_text")):
+    for make, step, how in (
+        (lambda s: s.function_call("f"), "arguments", {}),
+        (lambda s: s.reasoning(), "summary_text", {}),
+        (lambda s: s.message(), "text", {"obfuscation": random.Random(1)}),
+    ):
         tracemalloc.start()
         try:
-            stream = new()
+            stream = new(**how)
             stream.start()
             say = getattr(make(stream), step)
-            for _ in range(30_000):
-                say("token ")
-            peak = tracemalloc.get_traced_memory()[1]
+            count = 30_000 if not how else 20_000
+            for number in range(count):
+                say(f"token {number}")
+            held = tracemalloc.get_traced_memory()[0]
         finally:
             tracemalloc.stop()
-        assert peak < 4 * 30_000 * 6 + 2**20
+        assert held < 2 * count * len(f"token {count}") + 2**18
 
 
 def test_a_delta_costs_the_same_late_in_the_stream():

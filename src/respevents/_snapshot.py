@@ -16,7 +16,11 @@ from typing import Any, Final, NamedTuple
 from respevents._errors import EncodeError, LocalProtocolError, show
 from respevents.wire import encode_json, to_wire
 
-__all__ = ["checked_usage", "random_id", "request_echo", "response_snapshot"]
+__all__ = ["checked_usage", "random_id", "request_echo", "response_snapshot", "standing"]
+
+
+_VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
+"""Keys of a Response that say how it stands; the others say what it is, and stay."""
 
 
 class _Echo(NamedTuple):
@@ -110,23 +114,31 @@ def response_snapshot(
     A value of the request that is not of its kind or cannot be written is replaced by its default, so that a failure
     can always be told; `strict` raises LocalProtocolError naming the key instead.
     """
-    echo = request_echo(request, strict=strict)
-    if status in {"completed", "incomplete"} and echo["service_tier"] == "auto":
-        echo["service_tier"] = "default"  # the tier that served it: 431 of 434 captures that asked for none
-    return {
+    base = {
         "id": random_id("resp") if id is None else id,
         "object": "response",
         "created_at": int(time.time()) if created_at is None else created_at,
-        "status": status,
-        **echo,
-        "completed_at": completed_at,
-        "error": error,
-        "incomplete_details": incomplete_details,
+        **request_echo(request, strict=strict),
         "model": model,
         "moderation": None,
-        "output": list(output),
-        "usage": usage,
     }
+    return standing(
+        base,
+        status,
+        list(output),
+        usage=usage,
+        error=error,
+        incomplete_details=incomplete_details,
+        completed_at=completed_at,
+    )
+
+
+def standing(base: dict[str, Any], status: str, output: list[Any], **extra: Any) -> dict[str, Any]:
+    """A snapshot: what the response is, and how it stands. `extra`: `usage`, `error`, `incomplete_details`, ..."""
+    response = {**base, **dict.fromkeys(_VOLATILE), "status": status, "output": output, **extra}
+    if status in {"completed", "incomplete"} and response.get("service_tier") == "auto":
+        response["service_tier"] = "default"  # the tier that served it: 431 of 434 captures that asked for none
+    return response
 
 
 def request_echo(request: Any, *, strict: bool = False) -> dict[str, Any]:

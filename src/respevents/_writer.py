@@ -9,6 +9,7 @@ import msgspec
 from respevents._errors import LocalProtocolError, show
 from respevents._generated.tables import EVENTS, FIELDS
 from respevents._output import Item, Output
+from respevents._snapshot import standing
 from respevents.lifecycle import TABLE, ItemState, Lifecycle
 from respevents.wire import frame_bytes, to_wire
 
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
 
     from respevents.lifecycle import Violation
 
-__all__ = ["Random", "Writer", "expect", "sendable", "standing", "wrong"]
-
-_VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
-"""Keys of a Response that say how it stands; the others say what it is, and stay."""
+__all__ = ["Random", "Writer", "expect", "sendable", "wrong"]
 
 _encode: Final = msgspec.json.encode
 """Of what `to_wire` has made: together they are `encode_frame`, and the mapping is kept besides."""
@@ -180,7 +178,7 @@ class Writer:
     def agree(self, kind: str, wire: dict[str, Any]) -> None:
         """An event of the caller's must not contradict the stream. Raises LocalProtocolError naming the key."""
 
-        def wrong(what: str, path: str, expected: str, got: object, fix: str) -> LocalProtocolError:
+        def contradiction(what: str, path: str, expected: str, got: object, fix: str) -> LocalProtocolError:
             return LocalProtocolError(
                 what, event=kind, state=self.machine.state, path=path, expected=expected, got=show(got), fix=fix
             )
@@ -191,11 +189,13 @@ class Writer:
         if row.scope == "response" and kind != "error":
             response = wire.get("response")
             if not isinstance(response, dict):
-                raise wrong("The event has no response", "$.response", "the whole Response", response, "Add it.")
+                raise contradiction(
+                    "The event has no response", "$.response", "the whole Response", response, "Add it."
+                )
             known = None if self.machine.state == "idle" else self.base["id"]
             found = response.get("id")
             if not isinstance(found, str) or not found or (known is not None and found != known):
-                raise wrong(
+                raise contradiction(
                     "The response has another id" if found else "The response has no id",
                     "$.response.id",
                     known or "the id of the response",
@@ -203,7 +203,7 @@ class Writer:
                     "Every snapshot carries the id that response.created announced.",
                 )
             if row.to in {"completed", "incomplete", "failed"} and response.get("status") != row.to:
-                raise wrong(
+                raise contradiction(
                     "The response has another status",
                     "$.response.status",
                     row.to,
@@ -215,9 +215,11 @@ class Writer:
         elif row.type in {"response.output_item.added", "response.output_item.done"}:
             item = wire.get("item")
             if not isinstance(item, dict) or not isinstance(item.get("type"), str):
-                raise wrong("The event has no item", "$.item.type", "an output item with a type", item, "Add it.")
+                raise contradiction(
+                    "The event has no item", "$.item.type", "an output item with a type", item, "Add it."
+                )
             if not isinstance(item.get("id"), str):
-                raise wrong(
+                raise contradiction(
                     "The item has no id",
                     "$.item.id",
                     "the id of the item",
@@ -230,7 +232,7 @@ class Writer:
             known_item = self.output.items.get(wire["output_index"])
             for key in ("id", "call_id") if item["type"] in _BY_CALL else ("id",):
                 if known_item is not None and known_item.wire.get(key, item.get(key)) != item.get(key):
-                    raise wrong(
+                    raise contradiction(
                         f"The item has another {key}",
                         f"$.item.{key}",
                         f"{known_item.wire[key]}, as it was added",
@@ -240,21 +242,13 @@ class Writer:
         elif row.scope in {"item", "part"} and "item_id" in wire:
             item = self.output.items.get(wire["output_index"])
             if item is not None and wire["item_id"] != item.id:
-                raise wrong(
+                raise contradiction(
                     "The event names another item",
                     "$.item_id",
                     f"{item.id}, the id of output item {item.index}",
                     wire["item_id"],
                     "Events of an item carry its id and its output_index.",
                 )
-
-
-def standing(base: dict[str, Any], status: str, output: list[Any], **extra: Any) -> dict[str, Any]:
-    """A snapshot: what the response is, and how it stands."""
-    response = {**base, **dict.fromkeys(_VOLATILE), "status": status, "output": output, **extra}
-    if status in {"completed", "incomplete"} and response.get("service_tier") == "auto":
-        response["service_tier"] = "default"  # the tier that served it, as in `response_snapshot`
-    return response
 
 
 def wrong(name: str, expected: str, got: object) -> LocalProtocolError:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from respevents import _handles as handles
 from respevents._errors import LocalProtocolError, show
-from respevents._snapshot import checked_usage, random_id, response_snapshot
-from respevents._writer import Writer, expect, sendable, standing, wrong
+from respevents._snapshot import checked_usage, random_id, response_snapshot, standing
+from respevents._writer import Writer, expect, sendable, wrong
 from respevents.failures import Failure, Policy, safe_text
 from respevents.lifecycle import ITEMS
 from respevents.wire import encode_frame, to_wire
