@@ -542,6 +542,22 @@ def test_what_shell_commands_write_is_joined_for_each_of_both():
     ]
 
 
+def test_halves_that_are_held_at_the_end_are_sent():
+    stream = started()
+    audio = stream.audio()
+    audio.transcript("a\ud83d")
+    assert events(stream.complete())[0]["delta"] == "\ufffd"
+    for before in ("a", ""):
+        stream = started()
+        output = stream.shell_call_output("call_1")
+        output.output(before + "\ud83d")
+        with pytest.raises(LocalProtocolError, match=r"exited\(code\)"):
+            stream.complete()
+        found = events(stream.incomplete("max_output_tokens"))
+        assert found[0]["delta"] == {"stdout": "\ufffd"}
+        assert found[1]["output"] == [{"outcome": {"type": "timeout"}, "stderr": "", "stdout": before + "\ufffd"}]
+
+
 def test_a_held_half_is_not_overtaken_and_takes_its_logprobs_along():
     stream = new()
     stream.start()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from respevents._errors import LocalProtocolError, show
 from respevents._hot import quick
-from respevents._output import Joiner, route_of, step_fields
+from respevents._output import route_of, step_fields
 from respevents.lifecycle import TABLE
 
 if TYPE_CHECKING:
@@ -376,12 +376,7 @@ class ShellCallItem(_Parts):
 class ShellCallOutputItem(ItemHandle):
     """What the commands of a shell call wrote, in the order of the commands."""
 
-    __slots__ = ("_joiners", "_number")
-
-    def __init__(self, writer: Writer, item: dict[str, Any]) -> None:
-        super().__init__(writer, item)
-        self._number = 0
-        self._joiners = {"stdout": Joiner(), "stderr": Joiner()}
+    __slots__ = ()
 
     def output(self, stdout: str = "", stderr: str = "") -> bytes:
         """A piece of what the command wrote."""
@@ -393,8 +388,8 @@ class ShellCallOutputItem(ItemHandle):
         if not stdout and not stderr:
             return b""
         out = self.open()
-        pieces = {name: self._joiners[name].push(text) for name, text in given.items() if text}
-        return out + self._written(pieces)
+        writing = self._now().writing
+        return out + self._written({name: writing[name].push(text) for name, text in given.items() if text})
 
     def exited(self, exit_code: int) -> bytes:
         """The command ended with this code. What is written next belongs to the next command."""
@@ -406,22 +401,17 @@ class ShellCallOutputItem(ItemHandle):
 
     def _written(self, pieces: dict[str, str]) -> bytes:
         delta = {name: piece for name, piece in pieces.items() if piece}
-        if not delta:
-            return b""
-        kind = "response.shell_call_output_content.delta"
-        event = {**step_fields(kind, self._now()), "command_index": self._number, "delta": delta}
-        return self._writer.emit(event)
+        return self._writer.emit(self._writer.output.writing(self._now(), delta)) if delta else b""
 
     def _ended(self, outcome: dict[str, Any]) -> bytes:
         kind = "response.shell_call_output_content.done"
         self._writer.vet({"type": kind, "output": [{"outcome": outcome}]}, None)
         out = self.open()
-        out += self._written({name: joiner.flush() for name, joiner in self._joiners.items()})
-        item = self._now()
-        output = self._writer.output.written(item, self._number, outcome)
-        out += self._writer.emit({**step_fields(kind, item), "command_index": self._number, "output": output})
-        self._number += 1
-        return out
+        item, output = self._now(), self._writer.output
+        out += self._written({name: joiner.flush() for name, joiner in item.writing.items()})
+        number = output.writing(item, {})["command_index"]
+        whole = output.written(item, number, outcome)
+        return out + self._writer.emit({**step_fields(kind, item), "command_index": number, "output": whole})
 
 
 class FunctionCallItem(ItemHandle):
@@ -573,11 +563,10 @@ class CompactionItem(ItemHandle):
 class Audio:
     """Spoken output. It belongs to the response and is no item: its events carry no index."""
 
-    __slots__ = ("_joiner", "_writer")
+    __slots__ = ("_writer",)
 
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
-        self._joiner = Joiner()
 
     def sound(self, data: str) -> bytes:
         """A piece of the sound, base64."""
@@ -587,13 +576,9 @@ class Audio:
     def transcript(self, text: str) -> bytes:
         """A piece of the transcript."""
         text = expect_text("text", text, "response.audio.transcript.delta")
-        ready = self._joiner.push(text) if text else ""
+        ready = self._writer.transcript.push(text) if text else ""
         return self._writer.emit({"type": "response.audio.transcript.delta", "delta": ready}) if ready else b""
 
     def done(self) -> bytes:
         """Close what is open of the two."""
-        out = b""
-        rest = self._joiner.flush()
-        if rest:
-            out += self._writer.emit({"type": "response.audio.transcript.delta", "delta": rest})
-        return out + self._writer.close_audio()
+        return self._writer.close_audio()

@@ -106,7 +106,7 @@ class Part:
 class Item:
     """One output item that was added."""
 
-    __slots__ = ("done", "id", "index", "joiner", "parts", "text", "type", "wire")
+    __slots__ = ("done", "id", "index", "joiner", "parts", "text", "type", "wire", "writing")
 
     def __init__(self, index: int, wire: dict[str, Any]) -> None:
         self.index = index
@@ -116,6 +116,7 @@ class Item:
         self.parts: dict[tuple[str, int], Part] = {}
         self.text = Text()
         self.joiner = Joiner()
+        self.writing = {"stdout": Joiner(), "stderr": Joiner()} if self.type == "shell_call_output" else {}
         self.done = False
 
 
@@ -254,6 +255,13 @@ class Output:
         written = {name: texts[name].value() if name in texts else "" for name in ("stdout", "stderr")}
         return [{"outcome": outcome, **written}]
 
+    def writing(self, item: Item, delta: dict[str, str]) -> dict[str, Any]:
+        """The delta of what a shell command writes: the one whose output is open, or the next."""
+        parts = self.machine.items[item.index].parts
+        number = sum(part.state == "closed" for part in parts.values())
+        kind = "response.shell_call_output_content.delta"
+        return {**step_fields(kind, item), "command_index": number, "delta": delta}
+
     # ---- closing
 
     def closing_part(self, item: Item, part: Part) -> Iterator[dict[str, Any]]:
@@ -294,6 +302,9 @@ class Output:
         """
         if item.done:
             return
+        rest = {name: joiner.flush() for name, joiner in item.writing.items() if joiner.held}
+        if rest:
+            yield self.writing(item, rest)
         parts = self.machine.items[item.index].parts
         for (key, number), part in list(item.parts.items()):
             if not parts[key, number].settled:

@@ -8,7 +8,7 @@ import msgspec
 
 from respevents._errors import LocalProtocolError, show
 from respevents._generated.tables import EVENTS, FIELDS
-from respevents._output import Item, Output
+from respevents._output import Item, Joiner, Output
 from respevents._snapshot import standing
 from respevents.lifecycle import TABLE, ItemState, Lifecycle
 from respevents.wire import frame_bytes, to_wire
@@ -40,7 +40,7 @@ class Random(Protocol):
 class Writer:
     """The stream below the steps. An event counts once its frame is made; one that is refused changes nothing."""
 
-    __slots__ = ("base", "machine", "number", "obfuscation", "output", "overlap")
+    __slots__ = ("base", "machine", "number", "obfuscation", "output", "overlap", "transcript")
 
     def __init__(
         self, base: dict[str, Any], *, starting_after: int | None, overlap: bool, obfuscation: Random | None
@@ -51,6 +51,8 @@ class Writer:
         self.output = Output(self.machine)
         self.number = 0 if starting_after is None else starting_after + 1
         """Of the next event."""
+        self.transcript = Joiner()
+        """Of the audio, which is no item."""
         self.overlap = overlap
         self.obfuscation = obfuscation
 
@@ -106,7 +108,9 @@ class Writer:
         return out
 
     def close_audio(self) -> bytes:
-        out = b""
+        out, rest = b"", self.transcript.flush()
+        if rest:
+            out += self.emit({"type": "response.audio.transcript.delta", "delta": rest})
         for kind, name in (("response.audio.done", "sound"), ("response.audio.transcript.done", "transcript")):
             part = self.machine.audio.get(name)
             if part is not None and part.state == "bare":
@@ -116,15 +120,16 @@ class Writer:
     def check_closable(self, items: Iterable[Item], status: str | None) -> None:
         """Nothing may be made up: a command's exit code has to be given."""
         for item in items:
-            for (key, number), part in self.machine.items[item.index].parts.items():
-                if part.kind == "output" and part.state == "bare" and status is None:
-                    raise LocalProtocolError(
-                        f"The output of a command has no outcome ({key} {number} of output item {item.index})",
-                        event="response.shell_call_output_content.done",
-                        state=self.machine.state,
-                        expected="its exit code, or that it timed out",
-                        fix="Call .exited(code) or .timed_out() after the last piece of output.",
-                    )
+            parts = self.machine.items[item.index].parts.values()
+            written = any(part.kind == "output" and part.state == "bare" for part in parts)
+            if status is None and (written or any(joiner.held for joiner in item.writing.values())):
+                raise LocalProtocolError(
+                    f"The output of a command has no outcome (output item {item.index})",
+                    event="response.shell_call_output_content.done",
+                    state=self.machine.state,
+                    expected="its exit code, or that it timed out",
+                    fix="Call .exited(code) or .timed_out() after the last piece of output.",
+                )
 
     def run(self, kind: str) -> bytes:
         """Bring the response to where items may come. Raises when it is not on the way."""
