@@ -8,12 +8,14 @@ import threading
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import jsonschema_rs
 import openai
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from respevents import Cause, Failure, FrameDecoder, ResponseStream
+from respevents import Cause, Failure, FrameDecoder, ResponseStream, encode_frame, schemas
+from respevents.lifecycle import Lifecycle
 
 pytestmark = [
     pytest.mark.sdk,
@@ -28,6 +30,9 @@ USAGE = {
     "output_tokens_details": {"reasoning_tokens": 1},
     "total_tokens": 5,
 }
+
+
+STRICT = jsonschema_rs.validator_for(schemas.load())
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -234,6 +239,27 @@ def unparsed(items):
 
 def contents(items):
     return [{**item, "content": item.get("content") or []} for item in items]
+
+
+ENDINGS = {
+    "complete": lambda stream: stream.complete(usage=USAGE),
+    "incomplete": lambda stream: stream.incomplete("content_filter"),
+    "fail": lambda stream: stream.fail(Failure(cause=Cause.OUT_OF_MEMORY, message="x")),
+}
+
+
+@given(plan=plans, ending=st.sampled_from(sorted(ENDINGS)), queued=st.booleans())
+def test_every_mix_is_numbered_legal_strict_and_canonical(plan, ending, queued):
+    plan = [(kind, value) for kind, value in plan if kind != "whole"]  # the items there are made up
+    stream, out, _, _ = whole(plan, queued=queued)
+    machine = Lifecycle()
+    for number, frame in enumerate(one for one in FrameDecoder().feed(out + ENDINGS[ending](stream)) if one.data):
+        event = json.loads(frame.data)
+        assert event["sequence_number"] == number
+        assert machine.feed(event) is None
+        assert STRICT.is_valid(event), event
+        assert encode_frame(event) == frame.raw
+    assert machine.close() is None
 
 
 @settings(max_examples=60)

@@ -570,14 +570,20 @@ class Audio:
 
     def sound(self, data: str) -> bytes:
         """A piece of the sound, base64."""
-        data = expect_text("data", data, "response.audio.delta")
-        return self._writer.emit({"type": "response.audio.delta", "delta": data}) if data else b""
+        kind = "response.audio.delta"
+        return self._delta(kind, expect_text("data", data, kind))
 
     def transcript(self, text: str) -> bytes:
         """A piece of the transcript."""
-        text = expect_text("text", text, "response.audio.transcript.delta")
-        ready = self._writer.transcript.push(text) if text else ""
-        return self._writer.emit({"type": "response.audio.transcript.delta", "delta": ready}) if ready else b""
+        kind = "response.audio.transcript.delta"
+        text = expect_text("text", text, kind)
+        return self._delta(kind, self._writer.transcript.push(text) if text else "")
+
+    def _delta(self, kind: str, delta: str) -> bytes:
+        if not delta:
+            return b""
+        out = self._writer.run(kind)
+        return out + self._writer.emit({"type": kind, "delta": delta})
 
     def done(self) -> bytes:
         """Close what is open of the two."""
