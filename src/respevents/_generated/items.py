@@ -319,7 +319,7 @@ class CompoundFilter(Object, frozen=True, kw_only=True):
     """`and`."""
 
     type: Literal['and', 'or']
-    filters: Sequence[ComparisonFilter | Any]
+    filters: Sequence[ComparisonFilter | CompoundFilter | UnknownObject]
 
 class ComputerActionClick(Object, frozen=True, kw_only=True):
     """`click`."""
