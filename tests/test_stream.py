@@ -827,12 +827,19 @@ def test_usage_has_every_count_or_none():
         (("total_tokens",), 1.5),
         (("total_tokens",), True),
         (("total_tokens",), -1),
-        (("input_tokens_details",), {}),
+        (("input_tokens_details",), {"cached_tokens": None}),
         (("output_tokens_details",), None),
         (("input_tokens_details",), {"cached_tokens": 0, "cache_write_tokens": "0"}),
     ]:
         with pytest.raises(LocalProtocolError, match=rf"\$\.usage\.{path[0]}"):
             checked_usage({**USAGE, path[0]: value})
+    assert checked_usage({"input_tokens": 3, "output_tokens": 2}) == {
+        "input_tokens": 3,
+        "input_tokens_details": {"cache_write_tokens": 0, "cached_tokens": 0},
+        "output_tokens": 2,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 5,
+    }
     stream = new()
     stream.start()
     stream.message().text("a")

@@ -228,20 +228,18 @@ def _copy(default: Any) -> Any:
 
 # ---- usage --------------------------------------------------------------------------------------------------------
 
-_COUNTS: Final = (
-    ("input_tokens",),
-    ("input_tokens_details", "cached_tokens"),
-    ("output_tokens",),
-    ("output_tokens_details", "reasoning_tokens"),
-    ("total_tokens",),
-)
+_DETAILS: Final = {
+    "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
+    "output_tokens_details": ("reasoning_tokens",),
+}
 
 
 def checked_usage(usage: Any) -> dict[str, Any] | None:
     """`usage` as it stands in the response: None, or an object (mapping, Struct, model) with every count an integer.
 
-    Nothing is guessed: a missing count raises LocalProtocolError naming it. One key is filled in, with 0, when it is
-    absent: `input_tokens_details.cache_write_tokens`, which OpenAI sends since 2026-07 and SDKs since 2.48 require.
+    `input_tokens` and `output_tokens` must be given. What is absent beside them is what an engine without it counts:
+    0 cached, cache-written and reasoning tokens, and the sum as the total (SDKs since 2.48 require every one of them).
+    Null or anything that is no count raises LocalProtocolError naming the key.
     """
     if usage is None:
         return None
@@ -252,19 +250,21 @@ def checked_usage(usage: Any) -> dict[str, Any] | None:
         raise _bad_usage((), "an object of token counts", show(usage)) from error
     if not isinstance(found, dict):
         raise _bad_usage((), "an object of token counts, or None", show(usage))
-    for path in _COUNTS:
-        value: Any = found
-        for key in path:
-            value = value.get(key) if isinstance(value, dict) else None
-        if type(value) is not int or value < 0:
-            raise _bad_usage(path, "a number of tokens", show(value) if value is not None else "nothing")
-    details = found["input_tokens_details"]
-    details.setdefault("cache_write_tokens", 0)
-    if type(details["cache_write_tokens"]) is not int:
-        raise _bad_usage(
-            ("input_tokens_details", "cache_write_tokens"), "a number of tokens", show(details["cache_write_tokens"])
-        )
+    for key, counts in _DETAILS.items():
+        details = found.setdefault(key, {})
+        if not isinstance(details, dict):
+            raise _bad_usage((key,), "an object of token counts", show(details))
+        for count in counts:
+            _check_count((key, count), details.setdefault(count, 0))
+    for key in ("input_tokens", "output_tokens"):
+        _check_count((key,), found.get(key))
+    _check_count(("total_tokens",), found.setdefault("total_tokens", found["input_tokens"] + found["output_tokens"]))
     return found
+
+
+def _check_count(path: tuple[str, ...], value: Any) -> None:
+    if type(value) is not int or value < 0:
+        raise _bad_usage(path, "a number of tokens", show(value))
 
 
 def _bad_usage(path: tuple[str, ...], expected: str, got: str) -> LocalProtocolError:
@@ -273,6 +273,5 @@ def _bad_usage(path: tuple[str, ...], expected: str, got: str) -> LocalProtocolE
         path=".".join(("$.usage", *path)),
         expected=expected,
         got=got,
-        fix="Give input_tokens, input_tokens_details.cached_tokens, output_tokens, "
-        "output_tokens_details.reasoning_tokens and total_tokens (0 where nothing is counted), or usage=None.",
+        fix="Give input_tokens and output_tokens as integers, and what else was counted; or usage=None.",
     )
