@@ -18,35 +18,96 @@ BOM = b"\xef\xbb\xbf"
 # name, body, [(event, data, raw, complete)]
 CASES = [
     ("OpenAI's own form", b'event: a\ndata: {"x":1}\n\n', [("a", b'{"x":1}', None, True)]),
-    ("two frames", b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\n", [("a", b"1", b"event: a\ndata: 1\n\n", True), ("b", b"2", b"event: b\ndata: 2\n\n", True)]),
-    ("CR LF", b"event: a\r\ndata: 1\r\n\r\nevent: b\r\ndata: 2\r\n\r\n", [("a", b"1", b"event: a\r\ndata: 1\r\n\r\n", True), ("b", b"2", b"event: b\r\ndata: 2\r\n\r\n", True)]),
-    ("lone CR", b"event: a\rdata: 1\r\revent: b\rdata: 2\r\r", [("a", b"1", b"event: a\rdata: 1\r\r", True), ("b", b"2", b"event: b\rdata: 2\r\r", True)]),
-    ("LF then CR LF", b"data: 1\n\r\ndata: 2\n\n", [(None, b"1", b"data: 1\n\r\n", True), (None, b"2", b"data: 2\n\n", True)]),
+    (
+        "two frames",
+        b"event: a\ndata: 1\n\nevent: b\ndata: 2\n\n",
+        [("a", b"1", b"event: a\ndata: 1\n\n", True), ("b", b"2", b"event: b\ndata: 2\n\n", True)],
+    ),
+    (
+        "CR LF",
+        b"event: a\r\ndata: 1\r\n\r\nevent: b\r\ndata: 2\r\n\r\n",
+        [("a", b"1", b"event: a\r\ndata: 1\r\n\r\n", True), ("b", b"2", b"event: b\r\ndata: 2\r\n\r\n", True)],
+    ),
+    (
+        "lone CR",
+        b"event: a\rdata: 1\r\revent: b\rdata: 2\r\r",
+        [("a", b"1", b"event: a\rdata: 1\r\r", True), ("b", b"2", b"event: b\rdata: 2\r\r", True)],
+    ),
+    (
+        "LF then CR LF",
+        b"data: 1\n\r\ndata: 2\n\n",
+        [(None, b"1", b"data: 1\n\r\n", True), (None, b"2", b"data: 2\n\n", True)],
+    ),
     ("LF then CR", b"data: 1\n\rdata: 2\n\n", [(None, b"1", b"data: 1\n\r", True), (None, b"2", b"data: 2\n\n", True)]),
-    ("CR then CR LF", b"data: 1\r\r\ndata: 2\r\n\n", [(None, b"1", b"data: 1\r\r\n", True), (None, b"2", b"data: 2\r\n\n", True)]),
-    ("CR LF then CR", b"data: 1\r\n\rdata: 2\r\n\r\n", [(None, b"1", b"data: 1\r\n\r", True), (None, b"2", b"data: 2\r\n\r\n", True)]),
+    (
+        "CR then CR LF",
+        b"data: 1\r\r\ndata: 2\r\n\n",
+        [(None, b"1", b"data: 1\r\r\n", True), (None, b"2", b"data: 2\r\n\n", True)],
+    ),
+    (
+        "CR LF then CR",
+        b"data: 1\r\n\rdata: 2\r\n\r\n",
+        [(None, b"1", b"data: 1\r\n\r", True), (None, b"2", b"data: 2\r\n\r\n", True)],
+    ),
     ("CR inside a plain frame ends a line", b"event: a\ndata: 1\rdata: 2\n\n", [("a", b"1\n2", None, True)]),
     ("CR inside an event name ends the line", b"event: a\rx\ndata: 1\n\n", [("a", b"1", None, True)]),
     ("several data lines", b"data: 1\ndata: 2\ndata:\ndata: 3\n\n", [(None, b"1\n2\n\n3", None, True)]),
     ("data before event", b"data: 1\nevent: a\n\n", [("a", b"1", None, True)]),
     ("no event line", b"data: 1\n\n", [(None, b"1", None, True)]),
-    ("an empty event line", b"event:\ndata: 1\n\nevent: \ndata: 2\n\n", [(None, b"1", b"event:\ndata: 1\n\n", True), (None, b"2", b"event: \ndata: 2\n\n", True)]),
+    (
+        "an empty event line",
+        b"event:\ndata: 1\n\nevent: \ndata: 2\n\n",
+        [(None, b"1", b"event:\ndata: 1\n\n", True), (None, b"2", b"event: \ndata: 2\n\n", True)],
+    ),
     ("the last event line counts", b"event: a\nevent: b\ndata: 1\n\n", [("b", b"1", None, True)]),
     ("DONE is data", b"data: [DONE]\n\n", [(None, b"[DONE]", None, True)]),
     ("one leading space goes", b"event:a\ndata:1\ndata:  2\n\n", [("a", b"1\n 2", None, True)]),
-    ("a comment", b": keep-alive\n\ndata: 1\n\n", [(None, b"", b": keep-alive\n\n", True), (None, b"1", b"data: 1\n\n", True)]),
+    (
+        "a comment",
+        b": keep-alive\n\ndata: 1\n\n",
+        [(None, b"", b": keep-alive\n\n", True), (None, b"1", b"data: 1\n\n", True)],
+    ),
     ("a comment inside a frame", b":x\nevent: a\n:data: no\ndata: 1\n\n", [("a", b"1", None, True)]),
     ("other fields", b"id: 7\nretry: 10\ndatum: x\ndata: 1\nDATA: 2\n\n", [(None, b"1", None, True)]),
     ("fields without a colon", b"data\nevent\ndata\nnothing\n\n", [(None, b"\n", None, True)]),
     ("a colon in the value", b"event: a:b\ndata: c: d\n\n", [("a:b", b"c: d", None, True)]),
-    ("blank lines at the start", b"\n\r\ndata: 1\n\n\n", [(None, b"", b"\n", True), (None, b"", b"\r\n", True), (None, b"1", b"data: 1\n\n", True), (None, b"", b"\n", True)]),
-    ("a byte order mark", BOM + b"event: a\ndata: 1\n\n" + b"data: 2\n\n", [("a", b"1", BOM + b"event: a\ndata: 1\n\n", True), (None, b"2", b"data: 2\n\n", True)]),
-    ("a byte order mark and a blank line", BOM + b"\ndata: 1\n\n", [(None, b"", BOM + b"\n", True), (None, b"1", b"data: 1\n\n", True)]),
-    ("a mark later is part of the name", b"data: 1\n\n" + BOM + b"data: 2\n\n", [(None, b"1", b"data: 1\n\n", True), (None, b"", BOM + b"data: 2\n\n", True)]),
+    (
+        "blank lines at the start",
+        b"\n\r\ndata: 1\n\n\n",
+        [
+            (None, b"", b"\n", True),
+            (None, b"", b"\r\n", True),
+            (None, b"1", b"data: 1\n\n", True),
+            (None, b"", b"\n", True),
+        ],
+    ),
+    (
+        "a byte order mark",
+        BOM + b"event: a\ndata: 1\n\n" + b"data: 2\n\n",
+        [("a", b"1", BOM + b"event: a\ndata: 1\n\n", True), (None, b"2", b"data: 2\n\n", True)],
+    ),
+    (
+        "a byte order mark and a blank line",
+        BOM + b"\ndata: 1\n\n",
+        [(None, b"", BOM + b"\n", True), (None, b"1", b"data: 1\n\n", True)],
+    ),
+    (
+        "a mark later is part of the name",
+        b"data: 1\n\n" + BOM + b"data: 2\n\n",
+        [(None, b"1", b"data: 1\n\n", True), (None, b"", BOM + b"data: 2\n\n", True)],
+    ),
     ("half a mark", BOM[:2] + b"\n\n", [(None, b"", None, True)]),
-    ("multi-byte characters", "event: é\ndata: \"\u2028\x85😀\"\n\n".encode(), [("é", "\"\u2028\x85😀\"".encode(), None, True)]),
+    (
+        "multi-byte characters",
+        'event: é\ndata: "\u2028\x85😀"\n\n'.encode(),
+        [("é", '"\u2028\x85😀"'.encode(), None, True)],
+    ),
     ("bytes that are no UTF-8", b"event: \xff\ndata: \xff\n\n", [("\ufffd", b"\xff", None, True)]),
-    ("no blank line at the end", b"data: 1\n\nevent: a\ndata: 2\n", [(None, b"1", b"data: 1\n\n", True), ("a", b"2", b"event: a\ndata: 2\n", False)]),
+    (
+        "no blank line at the end",
+        b"data: 1\n\nevent: a\ndata: 2\n",
+        [(None, b"1", b"data: 1\n\n", True), ("a", b"2", b"event: a\ndata: 2\n", False)],
+    ),
     ("cut inside a line", b'event: a\ndata: {"x', [("a", b'{"x', None, False)]),
     ("cut inside a character", "event: a\ndata: é".encode()[:-1], [("a", b"\xc3", None, False)]),
     ("cut after a CR", b"data: 1\r", [(None, b"1", None, False)]),
@@ -119,7 +180,26 @@ def _frame(block, raw, offset, complete):
     return Frame(events[-1].decode("utf-8", "replace") or None if events else None, data, raw, offset, complete)
 
 
-pieces = st.sampled_from([b"event: a", b"event:b", b"data: 1", b"data:  x", b"data", b":c", b"id: 1", b"", b"\xc3\xa9", BOM, b"\n", b"\r", b"\r\n", b"\n\n", b"\r\n\r\n", b"event: x\ndata: y\n\n"])
+pieces = st.sampled_from(
+    [
+        b"event: a",
+        b"event:b",
+        b"data: 1",
+        b"data:  x",
+        b"data",
+        b":c",
+        b"id: 1",
+        b"",
+        b"\xc3\xa9",
+        BOM,
+        b"\n",
+        b"\r",
+        b"\r\n",
+        b"\n\n",
+        b"\r\n\r\n",
+        b"event: x\ndata: y\n\n",
+    ]
+)
 
 
 @given(st.lists(pieces, max_size=14).map(b"".join), st.integers(0, 2**32))
@@ -151,9 +231,10 @@ def test_closing_twice_gives_nothing_more_and_feeding_after_it_is_an_error():
         decoder.feed(b"x")
 
 
-def test_text_is_refused_with_the_reason():
+@pytest.mark.parametrize("chunk", ["data: 1\n\n", "", 5, None, [1]])
+def test_what_is_no_bytes_is_refused_with_the_reason(chunk):
     with pytest.raises(LocalProtocolError, match="bytes"):
-        FrameDecoder().feed("data: 1\n\n")
+        FrameDecoder().feed(chunk)
 
 
 def test_any_bytes_like_chunk_is_taken():

@@ -29,7 +29,7 @@ MAX_DEPTH = 256
 walk takes a frame of Python's stack (1,000 by default) for each one or two of them, with room left for the caller."""
 
 MAX_INT_DIGITS = 4300
-"""Characters of an integer, its sign included: where msgspec stops reading, as Python does by default (CVE-2020-10735)."""
+"""Characters of an integer, its sign included: msgspec stops reading there, as Python does (CVE-2020-10735)."""
 
 LOGPROB_FLOOR = -9999.0
 """What OpenAI writes for a log probability of minus infinity."""
@@ -68,7 +68,9 @@ _FIXES: dict[str, str] = {
 class _Fault(Exception):  # noqa: N818 - turned into an EncodeError once the path is known
     """An EncodeError in the making: each container on the way out adds its key to `parts`."""
 
-    def __init__(self, what: str, *, expected: str | None = None, got: str | None = None, fix: str | None = None):
+    def __init__(
+        self, what: str, *, expected: str | None = None, got: str | None = None, fix: str | None = None
+    ) -> None:
         self.what, self.expected, self.got, self.fix = what, expected, got, fix
         self.parts: list[str | int] = []
 
@@ -157,9 +159,12 @@ def _plain(value: Any) -> Any:
         if isinstance(value.value, (str, int, float)) and not isinstance(value.value, enum.Enum):
             return _plain(value.value)
         raise _refuse(value)
-    for base, exact in ((str, str.__str__), (int, int.__int__), (float, float.__float__)):
-        if isinstance(value, base):  # a subclass is written by its value
-            return _plain(exact(value))
+    if isinstance(value, str):  # a subclass is written by its value
+        return _text(str.__str__(value))
+    if isinstance(value, int):
+        return _plain(int.__int__(value))
+    if isinstance(value, float):
+        return _plain(float.__float__(value))
     if isinstance(value, (list, tuple)):
         return list(value)
     return _mapping(value)
@@ -394,7 +399,7 @@ def _compile(kind: Any) -> Write:
         return {"int": _int, "float": _float, "free": _free}.get(kind, _any)
     name = kind[0]
     if name == "ref":
-        return lambda value, depth: _shape(kind[1])(value, depth)
+        return _compile_ref(kind[1])
     if name == "list":
         return _compile_list(_compile(kind[1]))
     if name == "map":
@@ -402,6 +407,13 @@ def _compile(kind: Any) -> Write:
     if name == "oneof":
         return _compile_oneof(kind)
     return _compile_anyof(kind[1:])
+
+
+def _compile_ref(name: str) -> Write:
+    def write(value: Any, depth: int) -> Any:
+        return _shape(name)(value, depth)  # looked up late: shapes may hold each other
+
+    return write
 
 
 def _compile_list(item: Write) -> Write:

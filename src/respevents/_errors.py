@@ -53,7 +53,7 @@ def json_path(parts: Iterable[str | int]) -> str:
             out.append(f".{part}")
         else:
             out.append(f"[{show(part)}]")
-    if len(out) > 24:  # noqa: PLR2004 - a path that deep is read at its two ends
+    if len(out) > 24:  # a path that deep is read at its two ends
         out[12:-11] = ["..."]
     return "".join(out)
 
@@ -160,9 +160,7 @@ class LocalProtocolError(ProtocolError):
 
     def _where(self) -> str:
         words = [
-            f"{label} {value}"
-            for label, value in (("event", self.event), ("state", self.state))
-            if value is not None
+            f"{label} {value}" for label, value in (("event", self.event), ("state", self.state)) if value is not None
         ]
         return f" ({', '.join(words)})" if words else ""
 
@@ -216,6 +214,4 @@ class EncodeError(_Explained, ValueError):
         got: str | None = None,
         fix: str | None = None,
     ) -> None:
-        self._freeze(
-            what=what, path=path, expected=expected, got=None if got is None else _clip(got), fix=fix
-        )
+        self._freeze(what=what, path=path, expected=expected, got=None if got is None else _clip(got), fix=fix)

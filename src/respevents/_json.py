@@ -243,7 +243,11 @@ class _Scan:
         for escape in _ESCAPE.finditer(text):
             code = int(escape.group(1), 16) if escape.group(1) else 0
             if not code and escape.group(1) is None and escape.group(2) not in _SIMPLE:
-                self.fail("JSON has an unknown escape", start + escape.start(), got=show(escape.group().decode("utf-8", "replace")))
+                self.fail(
+                    "JSON has an unknown escape",
+                    start + escape.start(),
+                    got=show(escape.group().decode("utf-8", "replace")),
+                )
             low = 0xDC00 <= code < 0xE000
             if high is not None and not (low and escape.start() == end):
                 self.lone(start + high, text[high : high + 6])

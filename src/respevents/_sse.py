@@ -8,6 +8,7 @@ blank line is delivered (`complete=False`), and nothing is dropped: every byte o
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import msgspec
 
@@ -61,6 +62,16 @@ def _plain_frame(data: bytes, start: int, offset: int) -> Frame | None:
     return Frame(data[name:line].decode("utf-8", "replace"), data[value:stop], data[start : stop + 2], offset)
 
 
+def _as_bytes(chunk: Any) -> bytes:
+    if isinstance(chunk, (bytes, bytearray, memoryview)):
+        return bytes(chunk)
+    raise LocalProtocolError(
+        "The decoder takes bytes",
+        got=show(chunk),
+        fix="Read the body as bytes: str readers cut lines at characters that are part of the JSON.",
+    )
+
+
 class FrameDecoder:
     """Bytes of an event-stream body in, frames out.
 
@@ -94,13 +105,7 @@ class FrameDecoder:
                 "The decoder is closed", event="feed", state="closed", fix="Use a new FrameDecoder for each body."
             )
         if type(chunk) is not bytes:
-            if isinstance(chunk, str):
-                raise LocalProtocolError(
-                    "The decoder takes bytes",
-                    got=show(chunk),
-                    fix="Read the body as bytes: str readers cut lines at characters that are part of the JSON.",
-                )
-            chunk = bytes(chunk)
+            chunk = _as_bytes(chunk)
         if not chunk:
             return []
         data = self._tail + chunk if self._tail else chunk
@@ -146,7 +151,7 @@ class FrameDecoder:
             return []
         self._closed = True
         # Only a CR can have been kept back behind a blank line that was complete already.
-        whole = self._starts_blank(rest, 0) or re.search(rb"[\r\n]\r\Z", rest) is not None
+        whole = self._starts_blank(rest, 0) > 0 or re.search(rb"[\r\n]\r\Z", rest) is not None
         return [self._frame(rest, complete=whole)]
 
     def _starts_blank(self, data: bytes, start: int) -> int:
@@ -157,7 +162,7 @@ class FrameDecoder:
         return match.end() if match else 0
 
     def _find_end(self, data: bytes, start: int) -> int:
-        """The end of the frame that starts (or goes on) at `start`; -1 when the data does not hold it, or not surely."""
+        """The end of the frame that starts or goes on at `start`; -1 when the data does not (surely) hold it."""
         stop = 0 if self._head else self._starts_blank(data, start)
         if not stop:
             if data.find(b"\r", start) < 0:

@@ -63,7 +63,9 @@ def encode_json(event: Any) -> bytes:
 
 
 def encode_frame(event: Any) -> bytes:
-    """The frame of an event: `event:` line, `data:` line, blank line. As `encode_json`, and the event needs a `type`."""
+    """The frame of an event: `event:` line, `data:` line, blank line. Takes and raises as `encode_json` does, and the
+    event needs a `type`.
+    """
     check, head = _plans.get(type(event)) or _plan(type(event))
     if check(event):
         try:
@@ -74,7 +76,10 @@ def encode_frame(event: Any) -> bytes:
     kind = wire.get("type")
     if not isinstance(kind, str):
         raise EncodeError(
-            "An event needs a `type`", path="$.type", expected="a string", got=show(kind) if "type" in wire else "no such key"
+            "An event needs a `type`",
+            path="$.type",
+            expected="a string",
+            got=show(kind) if "type" in wire else "no such key",
         )
     return frame_bytes(kind, _write(wire))
 
