@@ -169,9 +169,7 @@ def test_serve_keeps_serving_and_ctrl_c_is_a_clean_end():
     try:
         assert f"http://127.0.0.1:{port}/v1/responses" in run.stdout.readline()
         for _ in range(2):
-            assert (
-                events_of(post(port, {"input": "hi", "stream": True})[2])[-1]["type"] == "response.completed"
-            )
+            assert events_of(post(port, {"input": "hi", "stream": True})[2])[-1]["type"] == "response.completed"
         time.sleep(0.1)
         run.send_signal(signal.SIGINT)
         _, err = run.communicate(timeout=20)
@@ -210,9 +208,7 @@ def test_version_and_help_end_with_0(capsys):
 
 
 def test_without_the_cli_extra_the_command_says_what_to_install():
-    code = (
-        "import sys; sys.modules['uvicorn'] = None\nfrom respevents import cli\nsys.exit(cli.main(['demo']))"
-    )
+    code = "import sys; sys.modules['uvicorn'] = None\nfrom respevents import cli\nsys.exit(cli.main(['demo']))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.returncode == 2
     assert "pip install 'respevents[cli]'" in run.stderr

@@ -95,7 +95,13 @@ def test_an_unknown_item_part_and_tool_are_kept():
     assert read.query == "q"
     assert encode_json(read) == b'{"id":"x_1","type":"acme:search","status":"completed","query":"q"}'
     message = items.decode_item(
-        {"id": "m", "type": "message", "role": "assistant", "status": "completed", "content": [{"type": "video", "u": 1}]}
+        {
+            "id": "m",
+            "type": "message",
+            "role": "assistant",
+            "status": "completed",
+            "content": [{"type": "video", "u": 1}],
+        }
     )
     assert isinstance(message.content[0], items.UnknownObject)
     assert message.content[0].u == 1

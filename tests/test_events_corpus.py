@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 from conftest import shared_path
-from test_schemas import RECENT
-from test_sdk_decode import same
-
 from respevents import decode_event, encode_json
 from respevents.wire import FrameDecoder, decode_json
+from test_schemas import RECENT
+from test_sdk_decode import same
 
 
 def rows():
@@ -18,7 +17,9 @@ def rows():
         row = json.loads(line)
         content = (corpus / row["file"]).read_bytes()
         decoder = FrameDecoder()
-        lines = [frame.data for frame in [*decoder.feed(content), *decoder.close()] if frame.data not in {b"", b"[DONE]"}]
+        lines = [
+            frame.data for frame in [*decoder.feed(content), *decoder.close()] if frame.data not in {b"", b"[DONE]"}
+        ]
         yield row, lines
 
 
@@ -56,5 +57,3 @@ def test_every_other_line_comes_back_equal_as_json_and_settles_after_one_pass():
             assert encode_json(decode_event(written)) == written
             count += 1
     assert count > 20_000
-
-

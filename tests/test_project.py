@@ -52,7 +52,7 @@ def imports(path: Path) -> Iterator[str]:
 
 def test_typing_extensions_is_imported_for_type_checkers_only():
     """It is no dependency; every type checker brings its own copy."""
-    assert "typing_extensions" not in loaded_by("import respevents.stream, respevents.guard, respevents.events")
+    # (msgspec itself imports it where it is installed, so what is loaded proves nothing.)
     for path in SOURCES:
         for node in ast.parse(path.read_text()).body:
             assert not (isinstance(node, ast.ImportFrom) and node.module == "typing_extensions"), path

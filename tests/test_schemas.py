@@ -10,10 +10,10 @@ from datetime import datetime, timezone
 import jsonschema
 import jsonschema_rs
 import pytest
-from conftest import ROOT, shared_path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from conftest import ROOT, shared_path
 from respevents import schemas
 from respevents.testing import strategies
 
@@ -33,9 +33,7 @@ RECENT = datetime(2026, 1, 13, tzinfo=timezone.utc).timestamp()
 def validators(profile):
     bundle = schemas.load(profile=profile)
     return {
-        event["type"]: jsonschema_rs.validator_for(
-            {"$ref": f"#/$defs/{event['definition']}", "$defs": bundle["$defs"]}
-        )
+        event["type"]: jsonschema_rs.validator_for({"$ref": f"#/$defs/{event['definition']}", "$defs": bundle["$defs"]})
         for event in schemas.manifest()["events"]
     }
 

@@ -175,7 +175,7 @@ class Generator:
         if "x-free-form" in schema:
             return "Mapping[str, Any]" if schema.get("type") == "object" else "Any"
         if "$ref" in schema:
-            return schema["$ref"].removeprefix(PREFIX)
+            return str(schema["$ref"]).removeprefix(PREFIX)
         if "anyOf" in schema:
             return self.union_annotation(schema["anyOf"])
         if schema.get("type") == "array":

@@ -170,7 +170,7 @@ class SdkTypes:
         if isinstance(node, ast.Constant):
             if node.value is None:
                 return {"type": "null"}
-            return self._schema(module, ast.parse(node.value, mode="eval").body)
+            return self._schema(module, ast.parse(str(node.value), mode="eval").body)
         if isinstance(node, ast.Attribute):
             return self._resolve(module.name, ast.unparse(node))
         if not isinstance(node, ast.Subscript):

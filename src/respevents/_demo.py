@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
 
+from respevents._errors import RemoteProtocolError
 from respevents.failures import Cause, Failure, error_envelope
 from respevents.guard import guard_stream
 from respevents.stream import ResponseStream
@@ -188,7 +189,7 @@ def app(pause: float = PAUSE) -> Application:
             return
         try:
             request = decode_json(raw)
-        except ValueError as error:
+        except RemoteProtocolError as error:
             await _refuse(send, Cause.INVALID_REQUEST, str(error))
             return
         if not isinstance(request, dict):

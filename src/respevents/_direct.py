@@ -28,6 +28,8 @@ _LEAF = frozenset({str, int, bool, NoneType, msgspec.UnsetType})
 
 _FLOAT_LEAF = _LEAF - {int}
 
+_ARRAY = frozenset({list, tuple})
+
 _FREE_DEPTH = 64
 """Far below the bound of the encoder: what is deeper is measured on the slow path."""
 
@@ -66,7 +68,7 @@ def _compile_struct(cls: type[Any]) -> Check:
     if config.tag is not None or config.array_like or config.omit_defaults or wire != _canonical.wire_order(name, wire):
         return never
     kinds = tables.FIELDS.get(name, {})
-    scope: dict[str, Any] = {"UNSET": msgspec.UNSET, "LEAF": _LEAF, "FLOAT_LEAF": _FLOAT_LEAF}
+    scope: dict[str, Any] = {"UNSET": msgspec.UNSET, "LEAF": _LEAF, "FLOAT_LEAF": _FLOAT_LEAF, "ARRAY": _ARRAY}
     tests = ["event.extra is UNSET"]
     if name in _EVENT_TYPES:  # another `type` would be ordered by the fields of another event
         tests.append(f"event.type == {_EVENT_TYPES[name]!r}")
@@ -79,7 +81,7 @@ def _compile_struct(cls: type[Any]) -> Check:
             tests.append(f"(type({value}) is {'int' if kind == 'int' else 'str'} or type({value}) in LEAF)")
         elif kind[0] == "list":
             scope[f"check_{field}"] = _check(kind)
-            tests.append(f"(type({value}) is list and not {value} or check_{field}({value}))")
+            tests.append(f"(type({value}) in ARRAY and not {value} or check_{field}({value}))")
         else:
             scope[f"check_{field}"] = _check(kind)
             tests.append(f"check_{field}({value})")
@@ -123,7 +125,7 @@ def _is_scalar(value: Any) -> bool:
 
 def _is_any(value: Any) -> bool:
     """Scalars, and arrays of them: an object would have to be put in order."""
-    return all(map(_is_scalar, value)) if type(value) is list else _is_scalar(value)
+    return all(map(_is_scalar, value)) if type(value) in _ARRAY else _is_scalar(value)
 
 
 def _is_free(value: Any, depth: int = 0) -> bool:
@@ -134,7 +136,7 @@ def _is_free(value: Any, depth: int = 0) -> bool:
             and all(type(key) is str for key in value)
             and all(_is_free(one, depth + 1) for one in value.values())
         )
-    if kind is list:
+    if kind in _ARRAY:
         return depth < _FREE_DEPTH and all(_is_free(one, depth + 1) for one in value)
     return _is_scalar(value)
 
@@ -155,7 +157,7 @@ def _compile_object(options: dict[str, frozenset[str]], rest: frozenset[str], ke
 
 def _compile_list(item: Check) -> Check:
     def check(value: Any) -> bool:
-        return all(map(item, value)) if type(value) is list else type(value) in _LEAF
+        return all(map(item, value)) if type(value) in _ARRAY else type(value) in _LEAF
 
     return check
 
@@ -175,7 +177,7 @@ def _compile_anyof(kinds: tuple[Any, ...]) -> Check:
     check_list = _check(other if lists is None else ("list", lists))
 
     def check(value: Any) -> bool:
-        if type(value) is list:
+        if type(value) in _ARRAY:
             return check_list(value)
         return _is_scalar(value) or check_object(value)
 

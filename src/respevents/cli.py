@@ -30,9 +30,7 @@ class _Command(NamedTuple):
     help: str
 
 
-_COMMANDS = (
-    _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
-)
+_COMMANDS = (_Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),)
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:

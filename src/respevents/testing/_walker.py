@@ -15,7 +15,7 @@ from respevents import schemas
 _PREFIX = "#/$defs/"
 _BIG = 2**53
 # Surrogates cannot be encoded; every other code point can be sent.
-TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=12)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _SCALAR = st.none() | st.booleans() | st.integers(-_BIG, _BIG) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 FREE = st.recursive(
     _SCALAR, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
@@ -43,9 +43,7 @@ class Walker:
         variants = [required | set(one["required"]) for one in schema.get("anyOf", [{"required": []}])]
         return st.one_of([self._with_keys(schema["properties"], keys, depth) for keys in variants])
 
-    def _with_keys(
-        self, properties: dict[str, Any], keys: set[str], depth: int
-    ) -> st.SearchStrategy[dict[str, Any]]:
+    def _with_keys(self, properties: dict[str, Any], keys: set[str], depth: int) -> st.SearchStrategy[dict[str, Any]]:
         given = {key: self.value(properties[key], depth + 1) for key in properties if key in keys}
         if depth >= _DEPTH:
             return st.fixed_dictionaries(given)
