@@ -81,7 +81,19 @@ def test_an_event_is_read_written_and_read_again(event_type):
 def test_every_class_has_a_valid_json_schema_for_reading_and_for_writing(cls):
     adapter = pydantic.TypeAdapter(cls)
     for mode in ("validation", "serialization"):
-        jsonschema.Draft202012Validator.check_schema(adapter.json_schema(mode=mode))
+        schema = adapter.json_schema(mode=mode)
+        jsonschema.Draft202012Validator.check_schema(schema)
+        assert schema["properties"], "not empty, and not a bare reference"
+
+
+def test_a_class_that_holds_itself_is_read_and_described():
+    inner = {"key": "k", "type": "eq", "value": "v"}
+    nested = {"filters": [{"filters": [inner], "type": "or"}, inner], "type": "and"}
+    adapter = pydantic.TypeAdapter(items.CompoundFilter)
+    assert encode_json(adapter.validate_python(nested)) == encode_json(nested)
+    schema = jsonschema.Draft202012Validator(adapter.json_schema())
+    assert schema.is_valid(nested)
+    assert not schema.is_valid({**nested, "filters": [{"filters": [5], "type": "or"}]})
 
 
 @pytest.mark.parametrize(("mode", "profile"), [("validation", "wire"), ("serialization", "strict")])

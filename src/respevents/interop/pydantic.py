@@ -109,7 +109,7 @@ def _structure(profile: schemas.Profile, *names: str, tagged: bool = True) -> co
     """
     made = _Translator(profile, tagged=tagged)
     branches = [{"$ref": _PREFIX + name} for name in names]
-    schema = made.of({"anyOf": branches} if len(branches) > 1 else branches[0])
+    schema = made.of({"anyOf": branches}) if len(branches) > 1 else made.whole(*names)
     return core_schema.definitions_schema(schema, made.definitions())
 
 
@@ -131,6 +131,10 @@ class _Translator:
 
     def definitions(self) -> list[CoreSchema]:
         return [made for made in self._made.values() if made is not None]
+
+    def whole(self, name: str) -> CoreSchema:
+        """A definition in place: pydantic writes an empty JSON Schema for a reference to one that holds itself."""
+        return self._object(self._defs[name], None)
 
     def of(self, schema: Mapping[str, Any]) -> CoreSchema:
         if "$ref" in schema:
