@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from respevents._errors import LocalProtocolError, show
-from respevents._snapshot import response_snapshot
+from respevents._snapshot import ending_events, response_snapshot
 from respevents._watch import Watch
 from respevents.failures import Cause, Failure, Policy, RequestRejected, safe_text
 from respevents.wire import encode_frame, to_wire
@@ -210,7 +210,7 @@ class Guard:
         items: list[Any],
         request: Mapping[str, Any] | None,
     ) -> list[bytes]:
-        policy, number = self._policy, self._watch.next_number
+        policy = self._policy
         response = response_snapshot(
             model=safe_text(self._model),
             id=None if self._id is None else safe_text(self._id),
@@ -218,29 +218,18 @@ class Guard:
             request=request,
         )
         known = {key: value for key, value in announced.items() if value is not None or key not in _IDENTITY}
-        response = {**response, **known}
-        events: list[dict[str, Any]] = []
-        if not self._watch.started:
-            opening = {**response, "status": "in_progress"}
-            events += [{"type": kind, "response": opening} for kind in ("response.created", "response.in_progress")]
         told = self._watch.error()
-        error = failure.error_event(policy)
-        failed = {
-            "type": "response.failed",
-            "response": {
-                **response,
-                "status": "failed",
-                "error": _repeated(told) if told else failure.error_object(policy),
-                "output": items if policy.failed_output == "done" else [],
-                "usage": None,
-                "incomplete_details": None,
-                "completed_at": None,
-            },
-        }
-        order = {"error,failed": (error, failed), "failed,error": (failed, error), "failed": (failed,)}
-        # A source that sent `error` itself left one event to send, and it has to say the same.
-        events += (failed,) if told else order[policy.tail]
-        return [encode_frame({**event, "sequence_number": number + at}) for at, event in enumerate(events)]
+        events = ending_events(
+            failure,
+            policy,
+            {**response, **known},
+            items if policy.failed_output == "done" else [],
+            self._watch.next_number,
+            started=self._watch.started,
+            # A source that sent `error` itself left one event to send, and it has to say the same.
+            told=_repeated(told) if told else None,
+        )
+        return [encode_frame(event) for event in events]
 
 
 def _expect(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:

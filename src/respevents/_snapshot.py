@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from respevents._errors import EncodeError, LocalProtocolError, show
 from respevents.wire import encode_json, to_wire
 
-__all__ = ["checked_usage", "random_id", "request_echo", "response_snapshot", "standing"]
+if TYPE_CHECKING:
+    from respevents.failures import Failure, Policy
+
+__all__ = ["checked_usage", "ending_events", "random_id", "request_echo", "response_snapshot", "standing"]
 
 
 _VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
@@ -139,6 +142,33 @@ def standing(base: dict[str, Any], status: str, output: list[Any], **extra: Any)
     if status in {"completed", "incomplete"} and response.get("service_tier") == "auto":
         response["service_tier"] = "default"  # the tier that served it: 431 of 434 captures that asked for none
     return response
+
+
+def ending_events(
+    failure: Failure,
+    policy: Policy,
+    base: dict[str, Any],
+    output: list[Any],
+    number: int,
+    *,
+    started: bool,
+    told: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
+    """The events that tell a failure, numbered from `number`; the opening ones too where nothing was sent.
+
+    `base` is the response as announced. `told` is the error of an `error` event that went out already: then
+    `response.failed` alone is missing, and says the same.
+    """
+    kinds = () if started else ("response.created", "response.in_progress")
+    events: list[dict[str, Any]] = [{"type": kind, "response": standing(base, "in_progress", [])} for kind in kinds]
+    response = standing(base, "failed", output, error=failure.error_object(policy) if told is None else told)
+    failed = {"type": "response.failed", "response": response}
+    if told is not None or policy.tail == "failed":
+        events.append(failed)
+    else:
+        error = failure.error_event(policy)
+        events += (error, failed) if policy.tail == "error,failed" else (failed, error)
+    return [{**event, "sequence_number": number + at} for at, event in enumerate(events)]
 
 
 def request_echo(request: Any, *, strict: bool = False) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from respevents._errors import RemoteProtocolError, show
 from respevents._generated import events as _events
 from respevents._generated.events import *  # noqa: F403 - the generated module declares its names
 from respevents._generated.tables import EVENTS
-from respevents._objects import Event, Object, from_mapping
+from respevents._objects import Event, Object
+from respevents._reading import from_mapping
 from respevents.wire import decode_json
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 from respevents._generated import items as _items
 from respevents._generated.items import *  # noqa: F403 - the generated module declares its names
 from respevents._generated.tables import FIELDS
-from respevents._objects import Object, from_mapping, shape_of
+from respevents._objects import Object
+from respevents._reading import from_mapping, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

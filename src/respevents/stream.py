@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from respevents import _handles as handles
 from respevents._errors import LocalProtocolError, show
-from respevents._snapshot import checked_usage, random_id, response_snapshot, standing
+from respevents._snapshot import checked_usage, ending_events, random_id, response_snapshot
 from respevents._writer import Writer, expect, sendable, wrong
 from respevents.failures import Failure, Policy, safe_text
 from respevents.lifecycle import ITEMS
@@ -180,7 +180,16 @@ class ResponseStream:
         )
         done = self._writer.output.done_items() if self._policy.failed_output == "done" else []
         for base, output in ((self._writer.base, done), (plain, done), (plain, [])):
-            events = self._failing(failure, base, output)
+            state = self._writer.machine.state
+            events = ending_events(
+                failure,
+                self._policy,
+                base,
+                output,
+                self._writer.number,
+                started=state != "idle",
+                told=failure.error_object(self._policy) if state == "error" else None,
+            )
             try:
                 frames = [encode_frame(event) for event in events]
             except Exception:  # noqa: BLE001, S112 - what a request holds must not keep the failure from being told
@@ -190,21 +199,6 @@ class ResponseStream:
             self._writer.number += len(events)
             return b"".join(frames)
         raise AssertionError("a plain failure can always be written")
-
-    def _failing(self, failure: Failure, base: dict[str, Any], output: list[Any]) -> list[dict[str, Any]]:
-        policy, state = self._policy, self._writer.machine.state
-        events: list[dict[str, Any]] = []
-        if state == "idle":
-            opening = standing(base, "in_progress", [])
-            events += [{"type": kind, "response": opening} for kind in ("response.created", "response.in_progress")]
-        response = standing(base, "failed", output, error=failure.error_object(policy))
-        failed = {"type": "response.failed", "response": response}
-        if state == "error" or policy.tail == "failed":
-            events.append(failed)
-        else:
-            error = failure.error_event(policy)
-            events += (error, failed) if policy.tail == "error,failed" else (failed, error)
-        return [{**event, "sequence_number": self._writer.number + at} for at, event in enumerate(events)]
 
     def _end(self, status: str, usage: Any, **extra: Any) -> bytes:
         counts = checked_usage(usage)

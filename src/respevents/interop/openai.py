@@ -23,7 +23,8 @@ import openai.types.responses as sdk
 from openai import BaseModel
 
 from respevents._errors import LocalProtocolError, show
-from respevents._objects import Event, Object, from_mapping
+from respevents._objects import Event, Object
+from respevents._reading import from_mapping
 from respevents.events import decode_event
 from respevents.wire import to_wire
 

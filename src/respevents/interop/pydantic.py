@@ -24,7 +24,8 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from respevents import schemas
 from respevents._generated.tables import EVENTS
-from respevents._objects import Event, Object, from_mapping
+from respevents._objects import Event, Object
+from respevents._reading import from_mapping
 from respevents.events import decode_event
 from respevents.wire import to_wire
 
