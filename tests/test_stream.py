@@ -15,7 +15,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from conftest import SHARED, shared_path
-from respevents import Cause, EncodeError, Failure, FrameDecoder, LocalProtocolError, Policy, ResponseStream, schemas
+from respevents import (
+    Cause,
+    EncodeError,
+    Failure,
+    FrameDecoder,
+    LocalProtocolError,
+    Policy,
+    ResponseStream,
+    items,
+    schemas,
+)
 from respevents._generated import tables
 from respevents._hot import pieces
 from respevents._snapshot import checked_usage, response_snapshot
@@ -1396,3 +1406,13 @@ def test_the_sdk_types_and_ours_name_the_same_item_types():
     union = get_args(get_args(sdk.ResponseOutputItem)[0])
     names = {get_args(model.model_fields["type"].annotation)[0] for model in union}
     assert names == set(ITEMS)
+
+
+def test_an_item_of_a_type_nobody_knows_is_named_and_an_extension_or_what_is_newer_is_not():
+    stream = ResponseStream(model="m")
+    stream.start()
+    with pytest.raises(LocalProtocolError, match=r"\$\.item\.type.*function_call.*got 'functon_call'.*UnknownItem"):
+        stream.item({"type": "functon_call", "call_id": "c", "name": "n", "arguments": "{}"})
+    assert b'"type":"acme:search"' in stream.item({"type": "acme:search", "id": "as_1"})
+    assert b'"type":"of_tomorrow"' in stream.item(items.UnknownItem(type="of_tomorrow", id="ot_1"))
+    assert stream.complete().count(b"of_tomorrow") == 1

@@ -136,7 +136,7 @@ ITEMS = {
     "image": st.lists(st.just("AAAA"), max_size=2),
     "mcp_list_tools": st.booleans(),
     "compaction": st.none(),
-    "whole": st.sampled_from(["local_shell_call", "mcp_approval_request", "brand_new_call"]),
+    "whole": st.sampled_from(["local_shell_call", "mcp_approval_request", "acme:brand_new_call"]),
     "keepalive": st.none(),
     "audio": pieces,
 }

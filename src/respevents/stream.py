@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from respevents import _handles as handles
 from respevents._errors import LocalProtocolError, show
+from respevents._objects import UnknownItem
 from respevents._snapshot import checked_usage, ending_events, random_id, response_snapshot
 from respevents._writer import Writer, expect, sendable, wrong
 from respevents.failures import Failure, Policy, safe_text
@@ -425,7 +426,9 @@ class ResponseStream:
         """Any output item that is known whole: `response.output_item.added` and `response.output_item.done`.
 
         A mapping, a class of `respevents.items` or a model, with its `type`; without `id` or `status` it gets one.
-        `added` are keys that were different when it was added.
+        `added` are keys that were different when it was added. Raises LocalProtocolError for a type that the schema
+        set does not name, because clients drop such an item without a word; one that is meant has the form
+        `slug:type` of an extension, or comes as an `UnknownItem`.
         """
         known = self._writer.vet({"item": item}, None)["item"]
         if not isinstance(known, dict) or not isinstance(known.get("type"), str):
@@ -438,6 +441,16 @@ class ResponseStream:
                 event="response.output_item.added",
             )
         kind = known["type"]
+        if kind not in ITEMS and ":" not in kind and not isinstance(item, UnknownItem):
+            raise LocalProtocolError(
+                "No such output item",
+                path="$.item.type",
+                expected=f"one of {', '.join(sorted(ITEMS))}",
+                got=show(kind),
+                fix="Correct the type. An extension is named `slug:type`; what is newer than the schema set is passed "
+                "as an UnknownItem of respevents.items.",
+                event="response.output_item.added",
+            )
         whole = self._item(kind, known.pop("id", None), {}, known, status="completed")
         out, found = self._writer.add({**whole, **(added or {})})
         return out + self._writer.emit(
