@@ -63,7 +63,7 @@ def test_the_sdk_reads_back_the_values_that_were_written(event_type):
             return
         (read,) = through_the_sdk(encode_frame(event))
         assert type(read) is MODELS[event_type]
-        assert same(read.to_dict(), written)
+        assert same(read.to_dict(warnings=False), written)  # which older models say of values newer than they
 
     check()
 
