@@ -1416,3 +1416,23 @@ def test_an_item_of_a_type_nobody_knows_is_named_and_an_extension_or_what_is_new
     assert b'"type":"acme:search"' in stream.item({"type": "acme:search", "id": "as_1"})
     assert b'"type":"of_tomorrow"' in stream.item(items.UnknownItem(type="of_tomorrow", id="ot_1"))
     assert stream.complete().count(b"of_tomorrow") == 1
+
+
+def test_an_item_without_a_status_goes_through_its_steps_when_the_response_is_cut():
+    stream = new()
+    stream.start()
+    stream.mcp_list_tools("s").open()
+    types = [event["type"] for event in events(stream.incomplete("max_output_tokens"))]
+    assert types == ["response.mcp_list_tools.completed", "response.output_item.done", "response.incomplete"]
+
+
+def test_deltas_that_came_are_summed_up_whatever_the_item_is():
+    stream = new()
+    stream.start()
+    operation = {"type": "delete_file", "path": "p"}
+    item = {"id": "apc_1", "type": "apply_patch_call", "status": "in_progress", "call_id": "c", "operation": operation}
+    stream.send({"type": "response.output_item.added", "output_index": 0, "item": item})
+    kind = "response.apply_patch_call_operation_diff.delta"
+    stream.send({"type": kind, "output_index": 0, "item_id": "apc_1", "delta": "+x"})
+    done = events(stream.complete())[0]
+    assert (done["type"], done["diff"]) == ("response.apply_patch_call_operation_diff.done", "+x")

@@ -309,14 +309,15 @@ class Output:
         for (key, number), part in list(item.parts.items()):
             if not parts[key, number].settled:
                 yield from self.closing_part(item, part)
-        route, machine_item = route_of(item), self.machine.items[item.index]
-        while (row := route.get(machine_item.state)) is not None and (
-            status is None or machine_item.state in _MID_DELTA
-        ):
+        machine_item = self.machine.items[item.index]
+        # Deltas that came have to be summed up, whatever the item is.
+        route = _ROUTES.get(item.type, {}) if machine_item.state in _MID_DELTA else route_of(item)
+        known = ITEMS.get(item.type)
+        # An item without a status cannot say that it was cut short: it goes through its steps.
+        cut = status is not None and (known is None or known.cut is not None)
+        while (row := route.get(machine_item.state)) is not None and (not cut or machine_item.state in _MID_DELTA):
             yield from self.closing_step(item, row)
         wire = dict(item.wire)
-        known = ITEMS.get(item.type)
-        cut = status is not None and (known is None or known.cut is not None)
         if cut:
             wire["status"] = status if known is None or status != "incomplete" else known.cut
         elif "status" in wire or (known is not None and known.statuses):

@@ -150,8 +150,8 @@ class ResponseStream:
     def complete(self, usage: Any = None) -> bytes:
         """Close what is open, then `response.completed`.
 
-        `usage` has every count, details included (a mapping, Struct or model), or is None and sent as null: counts are
-        not made up. Only `input_tokens_details.cache_write_tokens` may be left out and is 0 then.
+        `usage` (a mapping, Struct or model) has `input_tokens` and `output_tokens`; details that are left out are 0 and
+        the total is their sum. None is sent as null. Raises LocalProtocolError for a count that is none.
         """
         return self._end("completed", usage)
 

@@ -1,0 +1,364 @@
+"""Whole legal streams: a random walk over the lifecycle table, with bodies from the schema set.
+
+Nothing here names an event, an item or a part: which steps there are is read from `lifecycle.TABLE` and `ITEMS`, what
+a step carries comes from the walker over the strict schema, and the machine says which of them may come. The builder
+then does what it does for a server: it numbers, sums up, closes and ends. So a row that is added to the table, or an
+event that is added to the set, is walked without a change here.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+from hypothesis import strategies as st
+
+from respevents import schemas
+from respevents._generated.tables import EVENTS
+from respevents._output import step_fields
+from respevents._snapshot import request_echo
+from respevents.failures import Cause, Failure, FailureCode, Policy
+from respevents.lifecycle import ITEMS, TABLE, Row
+from respevents.stream import ResponseStream
+from respevents.testing._walker import walker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from respevents._output import Item, Part
+
+__all__ = ["ENDINGS", "failure", "frames", "output_definitions", "request", "scene"]
+
+_CREATED: Final = 1767225600
+_STEPS: Final = 24
+"""The most steps of a walk; a step is one event, or the events that close an item or a part."""
+
+_GROUPS: Final = (0, 0, 0, 1, 2, 3)
+"""How often each group of steps is drawn; groups of their own, since thirty items could be added for each delta."""
+
+ENDINGS: Final = ("response.completed", "response.incomplete", "response.failed")
+_MODELS: Final = ("m", "org/model-7b", "modèle")
+_LISTS: Final = {"content_index": "content", "summary_index": "summary"}
+
+
+@functools.cache
+def output_definitions() -> Mapping[str, dict[str, Any]]:
+    """Item type -> its schema, for what may stand in `output` of a response."""
+    found: dict[str, dict[str, Any]] = {}
+    definitions = schemas.load()["$defs"]
+    for branch in definitions["Response"]["properties"]["output"]["items"]["anyOf"]:
+        if "$ref" in branch:
+            definition = definitions[branch["$ref"].rpartition("/")[2]]
+            kind = definition["properties"]["type"].get("const")
+            if kind is not None:
+                found[kind] = branch
+    return found
+
+
+@functools.cache
+def _weighted() -> list[str]:
+    """Item types to add, each as often as the table has rows of its own for it, and once."""
+    return [kind for kind in output_definitions() for _ in range(1 + sum(kind in row.items for row in TABLE.values()))]
+
+
+@functools.cache
+def _emptied(kind: str) -> tuple[tuple[str, ...], ...]:
+    """Where deltas of an item of this type gather: places that are empty when it is added."""
+    paths = [row.into for row in TABLE.values() if row.scope == "item" and kind in row.items and row.into]
+    return tuple(dict.fromkeys(paths))
+
+
+def _empty(value: Any, path: tuple[str, ...]) -> None:
+    for key in path[:-1]:
+        value = value.get(key)
+        if not isinstance(value, dict):
+            return
+    if isinstance(value, dict) and isinstance(value.get(path[-1]), str):
+        value[path[-1]] = ""
+
+
+class _Walk:
+    """One walk: draws a step, asks the machine, sends it."""
+
+    def __init__(self, draw: Callable[[Any], Any], stream: ResponseStream, kinds: list[str]) -> None:
+        self.draw = draw
+        self.kinds = kinds
+        self.stream = stream
+        self.writer = stream._writer  # noqa: SLF001 - the kit is part of the package
+        self.made = walker()
+        self.sent: list[bytes] = []
+        self.ids = 0
+
+    def run(self, start: Callable[[], bytes] | None) -> None:
+        if start is not None:
+            self.sent.append(start())
+        for _ in range(_STEPS):
+            if self.draw(st.integers(0, 15)) == 0:  # asked at each step: shrinking can take out any of them
+                break
+            # The group is drawn whether it holds something or not: a step keeps its meaning when those before it go.
+            group = self.groups()[self.draw(st.sampled_from(_GROUPS))]
+            if group:
+                self.sent.append(self.draw(st.sampled_from(group))())
+
+    def groups(self) -> list[list[Callable[[], bytes]]]:
+        """What may come now: the next of an open item, another item, an end of something, what belongs to none."""
+        opened = self.writer.output.open_items()
+        closing: list[Callable[[], bytes]] = []
+        going: list[Callable[[], bytes]] = []
+        for item in opened:
+            states = self.writer.machine.items[item.index].parts
+            closing.append(functools.partial(self.close_item, item))
+            closing += [
+                functools.partial(self.close_part, item, part)
+                for part in item.parts.values()
+                if not states[part.key, part.number].settled
+            ]
+            for row in TABLE.values():
+                if row.scope not in {"item", "part"} or (row.items and item.type not in row.items):
+                    continue
+                if row.scope == "item" and row.whole is not None and self.allowed(step_fields(row.type, item)):
+                    closing.append(functools.partial(self.sum_up, item, row))
+                going += self.item_steps(item, row)
+        adding: list[Callable[[], bytes]] = [functools.partial(self.add, kind) for kind in self.kinds]
+        free: list[Callable[[], bytes]] = [
+            functools.partial(self.body, {"type": row.type})
+            for row in TABLE.values()
+            if row.scope in {"free", "audio"} and self.allowed({"type": row.type})
+        ]
+        return [going, adding, closing, free]
+
+    def allowed(self, event: dict[str, Any]) -> bool:
+        return self.writer.machine.check(event) is None
+
+    def item_steps(self, item: Item, row: Row) -> list[Callable[[], bytes]]:
+        """The steps of one row on one item. What sums up and closes is the builder's to make."""
+        if row.closes or row.whole is not None or row.type == "response.output_item.added":
+            return []
+        where = step_fields(row.type, item)
+        if row.scope == "item":
+            numbers: list[int | None] = [None]
+        else:
+            state = self.writer.machine.items[item.index]
+            numbers = [*{number for key, number in state.parts if key == row.index}]
+            numbers.append(len(numbers))
+        found: list[Callable[[], bytes]] = []
+        for number in numbers:
+            event = dict(where)
+            if row.index is not None:
+                event[row.index] = number
+            if row.count is not None:
+                event[row.count] = self.count(item, row, number)
+            if row.opens and row.part is None and "part" in self.properties(row.type):
+                found += [
+                    functools.partial(self.body, event, part=one)
+                    for one in self.part_schemas(row, item)
+                    if self.allowed({**event, "part": {"type": self.type_of(one)}})
+                ]
+            elif self.allowed(event):
+                found.append(functools.partial(self.body, event))
+        return found
+
+    def count(self, item: Item, row: Row, number: int | None) -> int:
+        state = self.writer.machine.items[item.index]
+        counts = state.counts
+        if row.index is not None and number is not None:
+            part = state.parts.get((row.index, number))
+            counts = part.counts if part is not None else {}
+        return counts.get(row.type, 0)
+
+    def properties(self, kind: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.made.bundle["$defs"][EVENTS[kind]]["properties"]
+        return found
+
+    def part_schemas(self, row: Row, item: Item) -> list[dict[str, Any]]:
+        """The kinds of part an event opens, as far as the table lets this item have them."""
+        part = self.properties(row.type)["part"]
+        fits: list[dict[str, Any]] = []
+        for branch in part.get("anyOf", [part]):
+            kind = self.type_of(branch)
+            text = next((one for one in TABLE.values() if one.part == kind and one.whole), None)
+            if text is not None and item.type in text.items:
+                fits.append(branch)
+        return fits
+
+    def part_properties(self, kind: str) -> dict[str, Any]:
+        """The keys of a kind of part, from the events that open one."""
+        for row in TABLE.values():
+            if row.opens and row.scope == "part" and "part" in self.properties(row.type):
+                part = self.properties(row.type)["part"]
+                for branch in part.get("anyOf", [part]):
+                    if self.type_of(branch) == kind:
+                        found: dict[str, Any] = self.resolved(branch)["properties"]
+                        return found
+        return {}
+
+    def type_of(self, schema: dict[str, Any]) -> str | None:
+        found: str | None = self.resolved(schema).get("properties", {}).get("type", {}).get("const")
+        return found
+
+    def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = schema
+        if "$ref" in schema:
+            found = self.made.bundle["$defs"][schema["$ref"].rpartition("/")[2]]
+        return found
+
+    # ---- the steps
+
+    def body(self, known: dict[str, Any], part: dict[str, Any] | None = None) -> bytes:
+        """An event of the walker, with what says whose it is; b"" where the machine has it otherwise after all."""
+        event = self.draw(self.made.definition(EVENTS[known["type"]])) | known
+        event.pop("sequence_number", None)
+        kind = TABLE[known["type"]].part
+        for key, schema in (self.part_properties(kind) if kind is not None else {}).items():
+            if key in event and key != "type":  # it ends up in the part, which may take less than the event does
+                drawn = self.draw(self.made.value(schema, 2))
+                event[key] = type(event[key])() if drawn is None and event[key] is not None else drawn
+            elif key[:-1] in event and "items" in schema:  # one `annotation` of its `annotations`
+                event[key[:-1]] = self.draw(self.made.value(schema["items"], 2))
+        opened = event.get("part") if part is None else self.draw(self.made.value(part, 1))
+        if isinstance(opened, dict):  # a part is empty when it opens
+            event["part"] = {
+                key: type(value)() if key != "type" and isinstance(value, (str, list)) else value
+                for key, value in opened.items()
+            }
+        return self.stream.send(event) if self.allowed(event) else b""
+
+    def add(self, kind: str) -> bytes:
+        item = self.draw(self.made.value(output_definitions()[kind], 1))
+        self.ids += 1
+        row = ITEMS.get(kind)
+        item["id"] = f"{row.prefix if row is not None else 'item'}_{self.ids}"
+        if "call_id" in item:
+            item["call_id"] = f"call_{self.ids}"
+        statuses = self.resolved(output_definitions()[kind])["properties"].get("status", {})
+        if "in_progress" in statuses.get("enum", ()):
+            item["status"] = "in_progress"
+        for path in _emptied(kind):
+            _empty(item, path)
+        for index, name in _LISTS.items():
+            if any(one.index == index and kind in one.items for one in TABLE.values()) and name in item:
+                item[name] = [] if item[name] is not None else None
+        for one in TABLE.values():
+            if one.scope == "part" and one.whole and kind in one.items and one.part in {"command", "output"}:
+                _without_parts(item, one)
+        event = {"type": "response.output_item.added", "output_index": len(self.writer.machine.items), "item": item}
+        out = self.writer.run("response.output_item.added")  # a queued response is brought on its way
+        if not self.writer.overlap:
+            out += b"".join(map(self.close_item, self.writer.output.open_items()))
+        return out + self.stream.send(event)
+
+    def sum_up(self, item: Item, row: Row) -> bytes:
+        return b"".join(map(self.writer.emit, self.writer.output.closing_step(item, row)))
+
+    def close_part(self, item: Item, part: Part) -> bytes:
+        out = b""
+        for event in self.writer.output.closing_part(item, part):
+            said: dict[str, Any] = {}
+            if part.kind == "output":  # how a command ended is no sum of anything
+                outcome = self.draw(self.made.value(self.outcome(), 1))
+                said["output"] = self.writer.output.written(item, part.number, outcome)
+            out += self.writer.emit({**event, **said})
+        return out
+
+    def outcome(self) -> dict[str, Any]:
+        row = next(one for one in TABLE.values() if one.part == "output" and one.whole)
+        entry = self.resolved(self.properties(row.type)[row.whole or ""]["items"])
+        found: dict[str, Any] = entry["properties"]["outcome"]
+        return found
+
+    def close_item(self, item: Item) -> bytes:
+        return self.settle(item) + self.writer.close(item, self.draw(st.sampled_from([None, "incomplete"])))
+
+    def settle(self, item: Item) -> bytes:
+        """Say how the commands of an item ended that were not said to."""
+        states = self.writer.machine.items[item.index].parts
+        unsaid = [one for one in item.parts.values() if not states[one.key, one.number].settled]
+        return b"".join(self.close_part(item, part) for part in unsaid if part.kind == "output")
+
+
+def _without_parts(item: dict[str, Any], row: Row) -> None:
+    """An item whose parts are said by events has none when it is added."""
+    if isinstance(item.get(row.into[0]), list):
+        item[row.into[0]] = []
+    action = item.get("action")
+    if isinstance(action, dict) and isinstance(action.get(f"{row.into[0]}s"), list):
+        action[f"{row.into[0]}s"] = []
+
+
+@st.composite
+def scene(draw: Callable[[Any], Any], *, ending: str | None = None, item: str | None = None) -> bytes:
+    """The bytes of one whole legal stream.
+
+    `ending`: the type of the terminal event, `item`: the type of its output items; any by default.
+    """
+    kinds = _weighted() if item is None else [item]
+    how = draw(st.sampled_from(["plain", "overlap", "background", "continued"]))
+    stream = ResponseStream(
+        model=draw(st.sampled_from(_MODELS)),
+        request=draw(st.none() | request()),
+        id="resp_1",
+        created_at=_CREATED,
+        overlap=how == "overlap",
+        starting_after=draw(st.integers(0, 1000)) if how == "continued" else None,
+        clock=lambda: _CREATED + 2,
+        policy=draw(st.sampled_from([Policy.default, Policy.tensorrt_llm, Policy.gateway, Policy.codex])),
+    )
+    walk = _Walk(draw, stream, kinds)
+    wanted = ending or draw(st.sampled_from(ENDINGS))
+    if how == "continued":
+        walk.run(draw(st.sampled_from([None, stream.in_progress])))
+    elif wanted == "response.failed" and draw(st.integers(0, 9)) == 9:  # the server dies before it begins
+        walk.sent.append(walk.writer.emit_response("response.created", "in_progress"))
+    else:
+        walk.run(functools.partial(stream.start, queued=how == "background"))
+    if wanted != "response.failed":
+        walk.sent += [walk.settle(item) for item in walk.writer.output.open_items()]
+    if stream.state == "queued" and wanted != "response.failed":
+        walk.sent.append(stream.in_progress())
+    if wanted == "response.failed":
+        walk.sent.append(stream.fail(draw(failure())))
+    elif wanted == "response.incomplete":
+        walk.sent.append(
+            stream.incomplete(draw(st.sampled_from(["max_output_tokens", "content_filter"])), draw(usage()))
+        )
+    else:
+        walk.sent.append(stream.complete(draw(usage())))
+    return b"".join(walk.sent)
+
+
+def usage() -> st.SearchStrategy[dict[str, Any] | None]:
+    """Usage as an engine counts it, or none."""
+    count = st.integers(0, 1_000_000)
+    return st.none() | st.fixed_dictionaries({"input_tokens": count, "output_tokens": count})
+
+
+@st.composite
+def failure(draw: Callable[[Any], Any]) -> Failure:
+    """Failures of every cause that is told to a client, with every code of the catalogue."""
+    told = [cause for cause in Cause if Failure(cause=cause, message="x").ending != "silent"]
+    return Failure(
+        cause=draw(st.sampled_from(told)),
+        message=draw(st.text(st.characters(exclude_categories=["Cs"]), max_size=40)),
+        code=draw(st.none() | st.sampled_from([code.value for code in FailureCode])),
+        retry_after=draw(st.none() | st.floats(0, 3600)),
+        param=draw(st.none() | st.sampled_from(["input", "input[2].type"])),
+    )
+
+
+def request() -> st.SearchStrategy[dict[str, Any]]:
+    """Requests: the keys that the response repeats, as far as its schema takes them; `model` and `stream` besides."""
+    made = walker()
+    echoed = {
+        key: made.value(schema, 2)
+        for key, schema in made.bundle["$defs"]["Response"]["properties"].items()
+        if key in request_echo(None) and key != "background"
+    }
+    return st.fixed_dictionaries(
+        {"model": st.sampled_from(_MODELS), "stream": st.just(True)},
+        optional=echoed,
+    )
+
+
+def frames(body: bytes) -> list[bytes]:
+    """The frames of a body of the builder's, each with its blank line."""
+    return [frame + b"\n\n" for frame in body.split(b"\n\n")[:-1]]
