@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from msgspec import UNSET, UnsetType
 
     from respevents._errors import EncodeError, LocalProtocolError, ProtocolError, RemoteProtocolError
+    from respevents.classify import FinishReason, HTTPAnswer, classify
     from respevents.events import decode_event
     from respevents.failures import Cause, Failure, FailureCode, Policy, RequestRejected, error_envelope
     from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
@@ -27,8 +28,10 @@ __all__ = [
     "EncodeError",
     "Failure",
     "FailureCode",
+    "FinishReason",
     "Frame",
     "FrameDecoder",
+    "HTTPAnswer",
     "Lifecycle",
     "LocalProtocolError",
     "Policy",
@@ -38,6 +41,7 @@ __all__ = [
     "ResponseStream",
     "UnsetType",
     "__version__",
+    "classify",
     "decode_event",
     "decode_json",
     "encode_frame",
@@ -56,6 +60,9 @@ _HOME = {
     "LocalProtocolError": "respevents._errors",
     "ProtocolError": "respevents._errors",
     "RemoteProtocolError": "respevents._errors",
+    "FinishReason": "respevents.classify",
+    "HTTPAnswer": "respevents.classify",
+    "classify": "respevents.classify",
     "decode_event": "respevents.events",
     "Cause": "respevents.failures",
     "Failure": "respevents.failures",

@@ -30,7 +30,11 @@ class _Command(NamedTuple):
     help: str
 
 
-_COMMANDS = (_Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),)
+_COMMANDS = (
+    _Command("classify", "respevents._cli_classify", "say what an engine's error is: cause, code, rule"),
+    _Command("codes", "respevents._cli_codes", "list the failure codes, and what clients do on them"),
+    _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
+)
 
 
 def _parser(chosen: str | None) -> argparse.ArgumentParser:
