@@ -8,7 +8,7 @@ import json
 import pytest
 
 from guarding import events_of, run_sync
-from respevents import schemas
+from respevents import HTTPAnswer, schemas
 from respevents.failures import CATALOGUE, Cause, Failure, Policy, RequestRejected
 from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
 from respevents.stream import ResponseStream
@@ -67,9 +67,14 @@ def test_a_source_that_is_no_iterable_of_chunks_is_refused_at_once(source):
             guard(source, model="m")
 
 
-def test_a_rejection_needs_a_failure():
+def test_a_rejection_is_classified_where_it_is_no_failure_yet():
+    text = "prompt is too long: 9001 tokens > 8192 maximum"
+    for error in (text, ValueError(text), {"type": "error", "error": {"message": text}}, HTTPAnswer(413, body=text)):
+        assert rejected_frames(error, model="m").count(b'"code":"context_length_exceeded"') == 3
     with pytest.raises(TypeError, match="failure: expected a Failure"):
-        rejected_frames(ValueError("x"), model="m")
+        rejected_frames(None, model="m")
+    with pytest.raises(TypeError, match="expected an exception, a text"):
+        rejected_frames(5, model="m")
 
 
 # ---------------------------------------------------------------------------------------------- the frames

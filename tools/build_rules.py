@@ -16,14 +16,15 @@ from typing import Any
 
 import tomllib
 
-from respevents.classify import readable
+from respevents.classifier import readable
 from respevents.failures import Cause
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "src" / "respevents" / "rules"
 TARGET = ROOT / "src" / "respevents" / "_generated" / "rules.py"
 KEYS = {
-    "id", "cause", "pattern", "classes", "codes", "status", "decisive", "weak", "own", "versions", "source", "examples", "not",
+    "id", "cause", "pattern", "classes", "codes", "status", "decisive", "weak", "own", "versions", "source", "examples",
+    "not",
 }  # fmt: skip
 HEAD = '''"""The rules of the classifier, compiled by tools/build_rules.py from src/respevents/rules/. Do not edit."""
 
@@ -97,13 +98,15 @@ def compile_rules() -> str:
             lines.append(f"    Rule({', '.join(given)}),")
     if faulty:
         raise SystemExit("\n".join(faulty))
-    by_length = sorted(names.items(), key=lambda pair: (-len(pair[0]), pair[0]))
     return (
         HEAD
         + "RULES: tuple[Rule, ...] = (\n" + "\n".join(lines) + "\n)\n\n"
-        + "NAMES: tuple[tuple[str, str], ...] = (\n" + "".join(f"    {pair!r},\n" for pair in by_length) + ")\n"
-        + '"""What an engine goes by, longest first, and its rules file."""\n\n'
-        + "MODULES: dict[str, str] = {\n" + "".join(f"    {key!r}: {value!r},\n" for key, value in sorted(modules.items()))
+        + "NAMES: tuple[tuple[str, str], ...] = (\n"
+        + "".join(f"    {pair!r},\n" for pair in sorted(names.items()))
+        + ")\n"
+        + '"""What an engine goes by, and its rules file."""\n\n'
+        + "MODULES: dict[str, str] = {\n"
+        + "".join(f"    {key!r}: {value!r},\n" for key, value in sorted(modules.items()))
         + "}\n" + '"""Package of an exception class -> engine."""\n'
     )  # fmt: skip
 

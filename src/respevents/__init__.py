@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from msgspec import UNSET, UnsetType
 
     from respevents._errors import EncodeError, LocalProtocolError, ProtocolError, RemoteProtocolError
-    from respevents.classify import FinishReason, HTTPAnswer, classify
+    from respevents.classifier import FinishReason, HTTPAnswer, classify
     from respevents.events import decode_event
     from respevents.failures import Cause, Failure, FailureCode, Policy, RequestRejected, error_envelope
     from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
@@ -60,9 +60,9 @@ _HOME = {
     "LocalProtocolError": "respevents._errors",
     "ProtocolError": "respevents._errors",
     "RemoteProtocolError": "respevents._errors",
-    "FinishReason": "respevents.classify",
-    "HTTPAnswer": "respevents.classify",
-    "classify": "respevents.classify",
+    "FinishReason": "respevents.classifier",
+    "HTTPAnswer": "respevents.classifier",
+    "classify": "respevents.classifier",
     "decode_event": "respevents.events",
     "Cause": "respevents.failures",
     "Failure": "respevents.failures",

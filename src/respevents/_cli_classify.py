@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from respevents._errors import RemoteProtocolError, show
-from respevents.classify import engine_named, row
+from respevents.classifier import engine_named, row
 from respevents.wire import decode_json
 
 if TYPE_CHECKING:
@@ -92,10 +93,12 @@ def _lines(name: str) -> Iterator[bytes]:
         yield from sys.stdin.buffer
         return
     try:
-        with open(name, "rb") as file:
+        with Path(name).open("rb") as file:
             yield from file
     except OSError as error:
-        raise RemoteProtocolError(f"{name} cannot be read: {error.strerror}", fix="Give a file of JSON lines.") from error
+        raise RemoteProtocolError(
+            f"{name} cannot be read: {error.strerror}", fix="Give a file of JSON lines."
+        ) from error
 
 
 def _told(failure: Failure) -> dict[str, Any]:

@@ -14,11 +14,13 @@ _LONGEST: Final = 30 * 86_400.0
 """A longer delay is taken for something else (a date, a number of milliseconds)."""
 
 _UNIT: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hours?|d|days?)(?![a-z])", re.I)
+_UNITS: Final = "milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d"
+_PART: Final = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,9}})?) ?({_UNITS})(?![a-z])", re.IGNORECASE)
 _SAID: Final = re.compile(
-    r"(?:(?:try|retry)(?:ing)?(?: your request)?(?: again)? (?:in|after)|retry[- ]after:?|wait(?: for)?(?: at least)?|resets? in) {0,2}"
-    r"(?:about |approximately )?((?:\d{1,9}(?:\.\d{1,9})? ?(?:milliseconds?|ms|seconds?|secs?|s|minutes?|mins?|m|hours?|h|days?|d)?,? ?(?:and )?){1,4})",
-    re.I,
+    r"(?:(?:try|retry)(?:ing)?(?: your request)?(?: again)? (?:in|after)|retry[- ]after:?"
+    r"|wait(?: for)?(?: at least)?|resets? in) {0,2}(?:about |approximately )?"
+    rf"((?:\d{{1,9}}(?:\.\d{{1,9}})? ?(?:{_UNITS})?,? ?(?:and )?){{1,4}})",
+    re.IGNORECASE,
 )
 
 
@@ -37,9 +39,13 @@ def retry_after(text: str, headers: Mapping[str, str]) -> float | None:
 def _seconds(text: str) -> float | None:
     parts = _PART.findall(text)
     if parts:
-        return sum(float(number) * _UNIT["ms" if unit.lower().startswith(("ms", "milli")) else unit[0].lower()] for number, unit in parts)
+        return sum(float(number) * _UNIT[_short(unit.lower())] for number, unit in parts)
     plain = re.match(r"\d{1,9}(?:\.\d{1,9})?", text)
     return float(plain[0]) if plain else None
+
+
+def _short(unit: str) -> str:
+    return "ms" if unit.startswith(("ms", "milli")) else unit[0]
 
 
 def _until(date: str) -> float | None:
@@ -54,4 +60,4 @@ def _until(date: str) -> float | None:
 
 
 def _within(seconds: float | None) -> float | None:
-    return seconds if seconds is not None and 0 <= seconds <= _LONGEST else None
+    return round(seconds, 6) if seconds is not None and 0 <= seconds <= _LONGEST else None

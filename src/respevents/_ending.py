@@ -162,9 +162,9 @@ class Guard:
             failure = error.failure
         elif isinstance(self._classify, Failure):
             failure = self._classify
-        elif self._classify is not None:
+        else:
             try:
-                answer: object = self._classify(error)
+                answer: object = (self._classify or _default_classify())(error)
                 if isinstance(answer, Failure):  # pyright: ignore[reportUnnecessaryIsInstance]
                     failure = answer
                 else:
@@ -230,6 +230,13 @@ class Guard:
             told=_repeated(told) if told else None,
         )
         return [encode_frame(event) for event in events]
+
+
+def _default_classify() -> Classify:
+    """Imported with the first failure: the tables of rules are no part of a server's start."""
+    from respevents.classifier import classify
+
+    return classify
 
 
 def _expect(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:

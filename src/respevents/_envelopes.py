@@ -22,7 +22,9 @@ _HEAD: Final = 12_288
 _TAIL: Final = 2_048
 """Characters of a text that are looked at: of a longer one the beginning and the end."""
 
-_MESSAGES: Final = ("message", "msg", "detail", "details", "Message", "errorMessage", "error_message", "error_description")
+_MESSAGES: Final = (
+    "message", "msg", "detail", "details", "Message", "errorMessage", "error_message", "error_description",
+)  # fmt: skip
 _NESTED: Final = ("error", "errors", "response", "metadata", "raw", "body", "cause", "last_error", "fault", "exception")
 _CODES: Final = (
     "code", "type", "error_type", "status", "reason", "__type", "errorCode", "error_code", "name", "object",
@@ -35,7 +37,7 @@ _NO_CODES: Final = frozenset(
     {"error", "errors", "response", "failed", "list", "none", "null", "string", "response.failed", "abort", "missing"}
 )
 
-_CLASS_IN_TEXT: Final = re.compile(r"\b(?:[A-Za-z_]\w{0,60}\.){0,6}([A-Z]\w{1,60}(?:Error|Exception|Fault|Timeout|Disconnect))\b")
+_CLASS_IN_TEXT: Final = re.compile(r"\b([A-Z]\w{1,60}(?:Error|Exception|Fault|Timeout|Disconnect))\b")
 _CLASS_AND_CODE: Final = re.compile(r"^\s*([\w.:*/-]{1,80})\s*(?:\(([^()]{1,80})\))?\s*$")
 _STATUS_IN_TEXT: Final = re.compile(r"^(?:Error(?: code)?:? ?|HTTP(?:/\d(?:\.\d)?)? ?)?([45]\d\d)\b(?!\.\d)")
 
@@ -48,7 +50,9 @@ _WRAPPER: Final = re.compile(
     re.IGNORECASE,
 )
 _STATUS_BEFORE: Final = re.compile(r"(?<![\w.])[45]\d\d $")
-_MARKUP: Final = re.compile(r"<(?:style|script)\b[^>]{0,200}>.{0,4000}?</(?:style|script)>|<[!/a-z][^>]{0,400}>", re.I | re.S)
+_MARKUP: Final = re.compile(
+    r"<(?:style|script)\b[^>]{0,200}>.{0,4000}?</(?:style|script)>|<[!/a-z][^>]{0,400}>", re.IGNORECASE | re.DOTALL
+)
 _CUT_MESSAGE: Final = re.compile(r"[\"'](?:message|msg|detail)[\"']\s*:\s*([\"'])")
 
 
@@ -196,14 +200,12 @@ def from_exception(error: BaseException) -> Evidence:
     evidence = _evidence(found)
     classes = tuple(
         dict.fromkeys(
-            kind.__name__.lower()
-            for kind in type(error).__mro__
-            if kind not in {object, BaseException, Exception} and isinstance(kind.__name__, str)
+            kind.__name__.lower() for kind in type(error).__mro__ if kind not in {object, BaseException, Exception}
         )
     )
     if isinstance(status, int) and not isinstance(status, bool) and 400 <= status <= 599:
         evidence = evidence._replace(status=status)
-    module = type(error).__module__
+    module: object = type(error).__module__
     return evidence._replace(
         message=evidence.message or text,
         classes=classes,

@@ -17,6 +17,7 @@ from respevents.failures import Failure
 
 if TYPE_CHECKING:
     from respevents._ending import Classify, OnFailure
+    from respevents.classifier import HTTPAnswer
     from respevents.failures import Policy
 
 __all__ = ["guard_stream", "guard_stream_sync", "rejected_frames", "rejected_stream"]
@@ -42,9 +43,10 @@ def guard_stream(
     stream is forwarded byte for byte.
 
     When it raises, `classify` says what failed: a function from the exception to a `Failure`, or one `Failure` for all.
-    Without it a `RequestRejected` is the failure it carries and everything else `internal_error`, as is a source that
-    stops early. What was announced (`id`, `model`, `created_at`, the whole snapshot) stays; the arguments stand in for
-    what was not: `created_at` in seconds, `request` as for `ResponseStream`.
+    Without it that is `classify`; a server that knows its engine says so, with
+    `functools.partial(classify, engine="vllm")`. A `RequestRejected` is the failure it carries, a source that stops
+    early an `internal_error`. What was announced (`id`, `model`, `created_at`, the whole snapshot) stays; the
+    arguments stand in for what was not: `created_at` in seconds, `request` as for `ResponseStream`.
 
     `on_failure` is called with every `Failure`, hang-ups and those after the terminal event included, before the
     failure frames go out; `failure.exception` is the exception. What it raises is logged and changes nothing. Without
@@ -76,7 +78,7 @@ def guard_stream_sync(
 
 
 def rejected_stream(
-    failure: Failure,
+    failure: Failure | BaseException | HTTPAnswer | Mapping[str, Any] | str,
     *,
     model: str,
     id: str | None = None,  # noqa: A002 - the field's own name
@@ -87,7 +89,8 @@ def rejected_stream(
     """The body of a streamed request that was refused before anything was generated, one frame at a time.
 
     `response.created`, `response.in_progress`, `error`, `response.failed`, numbered from 0; nothing for a hang-up.
-    Raises TypeError or ValueError at once for a wrong argument.
+    What is no `Failure` yet (an exception, a text, an answer of another server) is classified. Raises TypeError or
+    ValueError at once for a wrong argument.
     """
     return _one_by_one(_rejected(failure, model, id, created_at, request, policy))
 
@@ -98,7 +101,7 @@ async def _one_by_one(frames: list[bytes]) -> AsyncGenerator[bytes, None]:
 
 
 def rejected_frames(
-    failure: Failure,
+    failure: Failure | BaseException | HTTPAnswer | Mapping[str, Any] | str,
     *,
     model: str,
     id: str | None = None,  # noqa: A002 - the field's own name
@@ -111,15 +114,19 @@ def rejected_frames(
 
 
 def _rejected(
-    failure: Failure,
+    failure: Failure | BaseException | HTTPAnswer | Mapping[str, Any] | str,
     model: str,
     response_id: str | None,
     created_at: int | None,
     request: Mapping[str, Any] | None,
     policy: Policy | None,
 ) -> list[bytes]:
-    if not isinstance(failure, Failure):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"failure: expected a Failure, got {show(failure)}. Make one from the exception first.")
+    if not isinstance(failure, Failure):
+        if failure is None:  # pyright: ignore[reportUnnecessaryComparison]
+            raise TypeError("failure: expected a Failure, or what can be classified as one, got None")
+        from respevents.classifier import classify
+
+        failure = classify(failure)
     guard = Guard(model, response_id, created_at, request, None, policy, None)
     return guard.ending_frames(failure)
 

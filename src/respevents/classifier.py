@@ -78,7 +78,8 @@ def classify(error: Any, *, engine: str | None = None) -> Failure:
     cannot be told only wordings that mean the same everywhere apply.
 
     The failure has cause and code, the client-safe message comes from `Failure.said`, `rule` is the id of what matched,
-    `details` holds the raw error for the log. Never raises for what an error holds; TypeError for another kind of object.
+    `details` holds the raw error for the log. Never raises for what an error holds; TypeError for an object of
+    another kind.
     """
     name = engine_named(engine)
     if isinstance(error, BaseException):
@@ -130,10 +131,12 @@ def engine_named(name: str | None) -> str | None:
     if not name:
         return None
     text = name.lower()
-    for known, engine in NAMES:
-        if re.search(rf"(?<![a-z0-9]){re.escape(known)}(?![a-z])", text):
-            return engine
-    return None
+    found = [
+        (match.start(), -len(known), engine)
+        for known, engine in NAMES
+        if (match := re.search(rf"(?<![a-z0-9]){re.escape(known)}(?![a-z])", text))
+    ]
+    return min(found)[2] if found else None
 
 
 # ---- the kinds of error
@@ -165,7 +168,16 @@ def _one_exception(error: BaseException, engine: str | None) -> Failure:
         return Failure(cause=Cause.CLIENT_DISCONNECT, message=safe_text(error), rule="hang-up", engine=engine)
     evidence = _envelopes.from_exception(error)
     name = engine or MODULES.get(evidence.module) or MODULES.get(evidence.module.partition(".")[0])
-    return _failure(evidence, name, {"class": type(error).__name__, "text": safe_text(error)})
+    failure = _failure(evidence, name, {"class": type(error).__name__, "text": safe_text(error)})
+    if (
+        name is None
+        and failure.cause is Cause.INVALID_REQUEST
+        and evidence.status is None
+        and evidence.module == "builtins"
+    ):
+        # A bug in the server reads the same ("x must be at least 1"), and its text would be shown to the client.
+        return Failure(cause=Cause.INTERNAL_ERROR, message=failure.message, details=failure.details)
+    return failure
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -184,7 +196,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         origin = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
         if origin is not None:
             queue.append(origin)
-    if error.args is not None and getattr(error, "exceptions", None):
+    if getattr(error, "exceptions", None):
         yield error
 
 
@@ -199,14 +211,14 @@ def _finish(finish: FinishReason, engine: str | None) -> Failure:
 
 
 def _event(event: Mapping[str, Any], engine: str | None) -> Failure:
-    """An event of a stream, or the body of an answer. One whose `error` says nothing keeps its raw form in the message."""
+    """An event of a stream, or the body of an answer. One whose `error` says nothing is quoted in the message."""
     failure = _failure(_envelopes.from_body(dict(event)), engine, {"event": dict(event)})
     error = event.get("error")
     told = isinstance(error, Mapping) and error.get("message")
     if "error" in event and not told and not isinstance(error, str):
         import msgspec
 
-        text = f"{failure.message or 'An event with an error came in the stream'}: {show(dict(event), 600)}"
+        text = f"{failure.message or 'An event with an error came in the stream'}: {show(dict(event))}"
         return msgspec.structs.replace(failure, message=safe_text(text))
     return failure
 
@@ -310,7 +322,7 @@ def _alternation(patterns: list[str]) -> re.Pattern[str]:
 
 
 def readable(pattern: str) -> str:
-    """A rule's pattern with its macros written out: a regular expression with the groups `prompt`, `limit`, `output`."""
+    """A rule's pattern with its macros written out: groups are named `prompt`, `limit` and `output`."""
     for macro, expression in _MACROS.items():
         pattern = pattern.replace(macro, expression)
     return pattern
@@ -341,7 +353,6 @@ def _weighed(cause: Cause, numbers: Mapping[str, int]) -> Cause:
     an empty prompt is to blame, unless the prompt alone is too long as well.
     """
     limit, output = numbers.get("limit"), numbers.get("output")
-    if cause is Cause.CONTEXT_LENGTH_EXCEEDED and limit and output is not None and output >= limit:
-        if numbers.get("prompt", 0) < limit:
-            return Cause.MAX_TOKENS_TOO_LARGE
-    return cause
+    if cause is not Cause.CONTEXT_LENGTH_EXCEEDED or limit is None or output is None:
+        return cause
+    return Cause.MAX_TOKENS_TOO_LARGE if output >= limit > numbers.get("prompt", 0) else cause
