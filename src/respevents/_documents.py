@@ -242,14 +242,14 @@ def _request(pair: Json) -> dict[str, Any] | None:
     asked = _get(pair, "request", "when")
     if isinstance(asked, Mapping):
         found = {
-            "method": _word(_get(asked, "method")),
+            "method": _method(_get(asked, "method")),
             "url": _word(_get(asked, "url", "uri", "path")),
             "headers": _headers(_get(asked, "headers", "header")),
         }
     elif "RequestUri" in pair or "path" in pair:
         scope = _word(_get(pair, "scope")) or ""
         found = {
-            "method": _word(_get(pair, "RequestMethod", "method")),
+            "method": _method(_get(pair, "RequestMethod", "method")),
             "url": _word(_get(pair, "RequestUri")) or scope + (_word(_get(pair, "path")) or ""),
             "headers": _headers(_get(pair, "RequestHeaders", "reqheaders")),
         }
@@ -262,6 +262,11 @@ def _word(value: Any) -> str | None:
     if isinstance(value, str):
         return value
     return None if value is None else str(value)[:1000]
+
+
+def _method(value: Any) -> str | None:
+    word = _word(value)
+    return word.lstrip(":").upper() if word else None  # Ruby writes symbols
 
 
 def _status(value: Any) -> int | None:

@@ -56,12 +56,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class Source:
     """Bytes in order, with a look ahead. `offset` is that of the first byte not taken."""
 
-    __slots__ = ("_chunks", "_held", "_limits", "ended", "name", "offset")
+    __slots__ = ("_at", "_chunks", "_data", "ended", "name", "offset")
 
-    def __init__(self, chunks: Iterator[bytes], name: str, limits: Limits) -> None:
+    def __init__(self, chunks: Iterator[bytes], name: str) -> None:
         self._chunks = chunks
-        self._held = b""
-        self._limits = limits
+        self._data = b""  # what was read; its first `_at` bytes are taken
+        self._at = 0
         self.ended = False
         self.name = name
         self.offset = 0
@@ -69,7 +69,10 @@ class Source:
     @property
     def held(self) -> bytes:
         """What was read and not taken."""
-        return self._held
+        if self._at:
+            self._data = self._data[self._at :]
+            self._at = 0
+        return self._data
 
     def more(self) -> bool:
         """Read one chunk more; False when there is none."""
@@ -77,50 +80,51 @@ class Source:
             return False
         for chunk in self._chunks:
             if chunk:
-                self._held = self._held + chunk if self._held else chunk
+                held = self.held
+                self._data = held + chunk if held else chunk
                 return True
         self.ended = True
         return False
 
     def peek(self, size: int) -> bytes:
-        """What is held, after reading until it is `size` bytes or the end."""
-        while len(self._held) < size and self.more():
+        """The next `size` bytes, or what there is."""
+        while len(self._data) - self._at < size and self.more():
             pass
-        return self._held
+        return self._data[self._at : self._at + size]
 
     def take(self, size: int | None = None) -> bytes:
         """The next bytes: at most `size`, at least one; `b""` at the end."""
-        if not self._held and not self.more():
+        if self._at == len(self._data) and not self.more():
             return b""
-        data = self._held if size is None else self._held[:size]
-        self._held = self._held[len(data) :]
+        data = self._data[self._at :] if size is None else self._data[self._at : self._at + size]
+        self._at += len(data)
         self.offset += len(data)
         return data
 
     def put_back(self, data: bytes) -> None:
-        """Give back bytes that were taken last."""
-        self._held = data + self._held
+        """Give back the bytes that were taken last."""
+        if len(data) <= self._at:
+            self._at -= len(data)
+        else:
+            self._data = data + self.held
         self.offset -= len(data)
 
     def line(self, limit: int, what: str) -> bytes:
         """The next line with its end; the last one may have none, and `b""` is the end."""
-        at = self._held.find(b"\n")
-        if at < 0:
-            parts = [self._held]
-            size = len(self._held)
-            self._held = b""
-            while size <= limit and self.more():
-                at = self._held.find(b"\n")
-                taken = self._held if at < 0 else self._held[: at + 1]
-                self._held = self._held[len(taken) :]
-                parts.append(taken)
-                size += len(taken)
-                if at >= 0:
-                    break
-            line = b"".join(parts)
+        end = self._data.find(b"\n", self._at) + 1
+        if end:
+            line = self._data[self._at : end]
+            self._at = end
         else:
-            line = self._held[: at + 1]
-            self._held = self._held[at + 1 :]
+            parts = [self._data[self._at :]]
+            size = len(parts[0])
+            self._data, self._at = b"", 0
+            while size <= limit and not end and self.more():
+                end = self._data.find(b"\n") + 1
+                self._at = end or len(self._data)
+                parts.append(self._data[: self._at])
+                size += self._at
+            line = b"".join(parts)
         if len(line) > limit:
             raise self.error(
                 f"{what} is longer than {limit} bytes", fix="Raise the bound (limits=) if lines of this size are meant."
@@ -155,14 +159,14 @@ def open_source(origin: Origin, name: str | None, limits: Limits) -> tuple[Sourc
     Raises `CaptureError` when a file cannot be opened, TypeError for what is no source of bytes.
     """
     chunks, label, close = _chunks(origin)
-    source = Source(_reported(chunks, name or label), name or label, limits)
+    source = Source(_reported(chunks, name or label), name or label)
     depth = 0
-    while source.peek(2)[:2] == GZIP_MAGIC:
+    while source.peek(2) == GZIP_MAGIC:
         depth += 1
         if depth > 2:  # a file that was packed twice happens; more is made to annoy
             close()
             raise source.error("gzip inside gzip inside gzip", fix="Unpack the file first.")
-        source = Source(_gunzip(source, limits), source.name, limits)
+        source = Source(_gunzip(source, limits), source.name)
     return source, close
 
 
@@ -245,12 +249,12 @@ def _gunzip(source: Source, limits: Limits) -> Iterator[bytes]:
             yield piece
         if inflater.eof:
             source.put_back(inflater.unused_data)
-            while source.peek(1)[:1] == b"\0":  # tape blocks pad with NUL
+            while source.peek(1) == b"\0":  # tape blocks pad with NUL
                 held = source.take()
                 source.put_back(held.lstrip(b"\0"))
             if not source.held:
                 return
-            if source.peek(2)[:2] != GZIP_MAGIC:
+            if source.peek(2) != GZIP_MAGIC:
                 raise source.error("data follows the end of the gzip data", got=source.held)
             inflater = zlib.decompressobj(wbits=31)
             piece = b""

@@ -277,11 +277,9 @@ def _detect_json(text: bytes, *, at_end: bool) -> str | None:
         if not inside and not at_end:
             return None
         keys, closed, _ = _top_keys(inside)
-        if "type" in keys and not {"scope", "request", "response"} & {*keys[: keys.index("type")]}:
-            return "json"
-        if {"scope", "request", "response", "status"} & {*keys}:
+        if {"scope", "request"} & {*keys}:
             return "vcr"
-        return "json" if closed or at_end else None
+        return "json" if closed or at_end or len(text) >= _HEAD else None
     keys, closed, broken = _top_keys(text)
     known = {*keys}
     if "log" in known:
@@ -364,6 +362,8 @@ def _flavour_of(source: Source, kind: str) -> str:
     if kind == "jsonl":
         found = _flavour(text[: text.find(b"\n")] if b"\n" in text else text)
         return "envelope" if found == "envelope" else "jsonl"
+    if kind == "chunked":
+        return "chunked" if _CHUNK_SIZE.match(text) else "curl"
     if kind == "vcr":
         return "vcr" if text[:1] in {b"{", b"["} else "yaml"
     return kind
@@ -406,7 +406,7 @@ def _dechunk(source: Source, limits: Limits) -> Iterator[bytes]:
                 raise source.error(f"the chunked body is cut off, {left} bytes before the end of a chunk")
             left -= len(piece)
             yield piece
-        end = source.peek(2)[:2]
+        end = source.peek(2)
         if end == b"\r\n" or end[:1] == b"\n":
             source.take(2 if end == b"\r\n" else 1)
         elif end:
@@ -474,17 +474,17 @@ class _Dump:
                 continue
             chunked = self.is_chunked(answer)
             packed = self.is_packed()
-            if packed and source.peek(2)[:2] != b"\x1f\x8b":
+            if packed and source.peek(2) != b"\x1f\x8b":
                 encoding = answer.headers.get("content-encoding", "something that is not gzip")
                 raise source.error(
                     f"the body is packed with {encoding}", fix="Only gzip is unpacked here: use curl --compressed."
                 )
-            framing: Framing = "json-lines" if source.peek(1)[:1] == b"{" and not chunked and not packed else "sse"
+            framing: Framing = "json-lines" if source.peek(1) == b"{" and not chunked and not packed else "sse"
             body = _dechunk(source, self.limits) if chunked else self.body(in_json=False)
             if packed or chunked:  # what was packed is seen once the sizes are off
                 body = _all(open_source(body, name, self.limits)[0])
             elif framing == "json-lines":
-                body = _plain_lines(Source(body, name, self.limits), self.limits)
+                body = _plain_lines(Source(body, name), self.limits)
             capture = Capture(
                 body,
                 name=name,
@@ -554,12 +554,12 @@ class _Dump:
                     return answer
                 source.put_back(line)
                 raise source.error("a header line should stand here, or the blank line after them", got=text)
-            if marked:
-                if echoed or self.source.peek(2)[:2] == b"\r\n":
-                    continue  # the blank line of -i follows
+            if marked and (echoed or self.source.peek(2) == b"\r\n"):
+                continue  # the blank line of -i follows
+            if self.verbose:
                 self.pass_notes()
-                if self.source.peek(_ANSWER_LENGTH).startswith(b"HTTP/"):
-                    continue  # the header lines of -i follow in one piece
+            if marked and self.source.peek(5) == b"HTTP/":
+                continue  # the header lines of -i follow in one piece
             if answer.status < 200 or self.another_follows():
                 answer = None
                 continue
@@ -609,7 +609,7 @@ class _Dump:
         )
 
     def is_packed(self) -> bool:
-        head = self.source.peek(2)[:2]
+        head = self.source.peek(2)
         return head == b"\x1f\x8b" or (head[:1] >= b"\x80" and head[:1] != b"\xef")
 
     def body(self, *, in_json: bool) -> Iterator[bytes]:
@@ -1001,7 +1001,7 @@ def _split(capture: Capture) -> Iterator[Capture]:
     while True:
         number += 1
         one = Capture(
-            state.stream(),
+            state.next_stream(),
             name=capture.name if number == 1 else f"{capture.name} (stream {number})",
             format=capture.format,
             framing=capture.framing,
@@ -1026,8 +1026,8 @@ class _Shared:
         self.ended = False
 
     def stream(self) -> Generator[bytes, None, None]:
-        self._open = True
-        while True:
+        """What is left of the stream that was dealt last."""
+        while self._open:
             try:
                 part = next(self._parts, _NO_PART)
             except BaseException:
@@ -1035,17 +1035,20 @@ class _Shared:
                 raise
             if not isinstance(part, bytes):
                 self._open, self.ended = False, part is _NO_PART
-                return
+                break
             self.given += len(part)
             yield part
+
+    def next_stream(self) -> Generator[bytes, None, None]:
+        self._open = True
+        return self.stream()
 
     def finish(self, stream: Iterable[bytes]) -> None:
         """Pass over what was not read of a stream, also when whoever read it closed it half way."""
         for _ in stream:
             pass
-        while self._open:
-            for _ in self.stream():
-                pass
+        for _ in self.stream():
+            pass
 
 
 _NO_PART: Final = object()
