@@ -273,12 +273,28 @@ def test_a_last_line_that_curl_wrote_its_note_behind():
     note = b"* transfer closed with outstanding read data remaining\n* Closing connection 0\ncurl: (18) transfer closed\n"
     data = recordings.curl_v(BODY)
     start = data.index(b"event: response.created")
-    assert read(data[:start] + torn + note)[0][2] == torn
+    for source in (data[:start] + torn + note, [data[:start] + torn, note], [bytes([one]) for one in data[:start] + torn + note]):
+        assert read(source)[0][2] == torn
+
+
+def test_a_note_quoted_in_a_text_is_text():
+    quoting = BODY.replace(b"Hel", b"* Connection #0 to host a left intact * Closing connection curl: (18) { [1 bytes data]")
+    for source in (recordings.curl_v(quoting), [bytes([one]) for one in recordings.curl_v(quoting)]):
+        assert read(source)[0][2] == quoting
 
 
 def test_notes_without_header_lines_and_progress_among_the_body():
     data = b"* Connected to localhost\n" + BODY + b"* Connection #0 to host localhost left intact\n"
     assert read(data) == [("curl", "sse", BODY)]
+
+
+def test_the_meter_of_a_download_is_taken_off_and_the_body_behind_it_kept():
+    meter = b"\r  0     0    0     0    0     0      0      0 --:--:-- --:--:-- --:--:--     0"
+    meter += b"\r100  1369    0  1369  100    30   2706     59 --:--:-- --:--:-- --:--:--  2765"
+    at = BODY.index(b"\n\n") + 2
+    data = recordings.curl_v(BODY[:at] + meter + BODY[at:] + meter + b"\n", progress=True)
+    for source in (data, [bytes([one]) for one in data]):
+        assert read(source)[0][2] == BODY
 
 
 def test_a_status_line_inside_an_event_is_text():

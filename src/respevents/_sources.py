@@ -49,8 +49,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """A YAML document: its parser takes longer and holds more for each byte than that of JSON."""
     unpacked: int = 16 * 1024 * 1024 * 1024
     """What a gzip file may unpack to. It streams, so this bounds time, not memory."""
-    ratio: int = 250
-    """Unpacked to packed bytes of gzip, past the first 64 MiB. Streams reach about 50, bombs 1,000."""
+    ratio: int = 500
+    """Unpacked to packed bytes of gzip, past the first 64 MiB. Streams reach 100, bombs 1,000."""
 
 
 class Source:

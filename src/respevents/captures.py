@@ -421,11 +421,25 @@ def _dechunk(source: Source, limits: Limits) -> Iterator[bytes]:
 
 # ---- curl -----------------------------------------------------------------------------------------------------------
 
-_NOTE_LINE = re.compile(rb"(?:\* |[{}] \[|curl: \(|[<>] |[<>]\r?\n|  % Total| *[0-9]+ +[0-9.]+[kMG]? )")
-_LAST_NOTE = re.compile(
-    rb"(?:\* (?:Connection #[0-9]+ to host [^\n]*|Closing connection[^\n]*|transfer closed [^\n]*"
-    rb"|shutting down connection[^\n]*)|curl: \([0-9]+\)[^\n]*|\{ \[[0-9]+ bytes data\])\r?\n?\Z"
+_NOTE_LINE = re.compile(rb"(?:\* |[{}] \[|curl: \(|[<>] |[<>]\r?\n|  % Total|  +Dload  Upload)")
+# The meter of a download: 79 columns that begin with CR and end without a line end, so the body goes on behind them.
+_METER = re.compile(
+    rb"(?:\r?[ 0-9]{3} [ 0-9.kMGTP]{5} [ 0-9]{3} [ 0-9.kMGTP]{5} [ 0-9]{3} [ 0-9.kMGTP]{5}"
+    rb" [ 0-9.kMGTP]{6} [ 0-9.kMGTP]{6} [-: 0-9d]{8} [-: 0-9d]{8} [-: 0-9d]{8} [ 0-9.kMGTP]{5})+(?:\r?\n)?"
 )
+_METER_BEGUN = re.compile(rb"\r?[ 0-9]{3} |\r\Z")
+_METER_WIDTH: Final = 82
+# Behind the last line of a body that ended without one. A quote cannot be in it: the text of an event closes with one.
+_LAST_NOTE = re.compile(
+    rb'(?:\* (?:Connection #[0-9]+ to host |Closing connection|transfer closed |shutting down connection)[^\n"]*'
+    rb'|curl: \([0-9]+\)[^\n"]*|\{ \[[0-9]+ bytes data\])\r?\n?\Z'
+)
+_BEGUN_NOTE = re.compile(rb'(?:\*(?: [^\n"]*)?|c(?:u(?:r(?:l(?::[^\n"]*)?)?)?)?|\{(?: [^\n"]*)?)\Z')
+_NOTE_REACH: Final = 300
+_SUSPECTS: Final = (b"* ", b"curl: (", b"{ [", *(b"\n%c" % one for one in b"*{}<>c\r 0123456789"))
+"""What a note or the meter shows itself by, in a piece of a body that begins inside a line."""
+
+
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t\r\n]*\Z", re.DOTALL)
 _NEXT_ANSWER = re.compile(rb"\nHTTP/[0-9](?:\.[0-9])? [0-9]{3}[ \r\n]")
 _NEXT_AFTER_JSON = re.compile(rb"[\n}\]]HTTP/[0-9](?:\.[0-9])? [0-9]{3}[ \r\n]")
@@ -641,40 +655,52 @@ class _Dump:
     def without_notes(self, pieces: Iterator[bytes]) -> Iterator[bytes]:
         """The body without the lines that are curl's own. A line is held only while it may be one of them."""
         held = b""
-        inside = False  # a line of the body has begun and its start was let through
+        inside = False  # the start of the line was let through: it is one of the body
         for piece in pieces:
+            if inside and not held and piece[-1:] not in b"*c{\n" and not any(one in piece for one in _SUSPECTS):
+                yield piece
+                continue
             data = held + piece
             held = b""
             out: list[bytes] = []
             at = 0
             while at < len(data):
-                stop = data.find(b"\n", at)
-                if inside:
-                    end = len(data) if stop < 0 else stop + 1
-                    out.append(data[at:end])
-                    inside = stop < 0
-                    at = end
+                if not inside and (meter := _METER.match(data, at)) is not None:
+                    at = meter.end()
                     continue
-                if stop < 0:
-                    rest = data[at:]
-                    if len(rest) < 16 or _NOTE_LINE.match(rest) or _LAST_NOTE.search(rest[-512:]):
-                        if len(rest) > self.limits.headers:
-                            raise self.source.error(f"a note of curl is longer than {self.limits.headers} bytes")
-                        held = rest
-                    else:
-                        out.append(rest)
-                        inside = True
+                stop = data.find(b"\n", at)
+                if stop >= 0:
+                    line = data[at : stop + 1]
+                    if inside or self.note(line.rstrip(b"\r\n")) is None:
+                        out.append(_without_last_note(line))
+                    inside = False
+                    at = stop + 1
+                    continue
+                rest = data[at:]
+                if not inside and (
+                    len(rest) < 16
+                    or _NOTE_LINE.match(rest)
+                    or (len(rest) < _METER_WIDTH and _METER_BEGUN.match(rest))
+                ):
+                    if len(rest) > self.limits.headers:
+                        raise self.source.error(f"a note of curl is longer than {self.limits.headers} bytes")
+                    held = rest
                     break
-                line = data[at : stop + 1]
-                at = stop + 1
-                if self.note(line.rstrip(b"\r\n")) is None:
-                    found = _LAST_NOTE.search(line) if b"* " in line or b"curl: (" in line or b"{ [" in line else None
-                    out.append(line if found is None else line[: found.start()])
+                begun = _BEGUN_NOTE.search(rest, max(0, len(rest) - _NOTE_REACH))
+                cut = len(rest) if begun is None else begun.start()
+                out.append(rest[:cut])
+                held = rest[cut:]
+                inside = True
+                break
             if out:
                 yield b"".join(out)
-        if held and self.note(held.rstrip(b"\r\n")) is None:
-            found = _LAST_NOTE.search(held)
-            yield held if found is None else held[: found.start()]
+        if held and (inside or self.note(held.rstrip(b"\r\n")) is None):
+            yield _without_last_note(held)
+
+
+def _without_last_note(line: bytes) -> bytes:
+    found = _LAST_NOTE.search(line, max(0, len(line) - _NOTE_REACH)) if b" " in line[-_NOTE_REACH:] else None
+    return line if found is None else line[: found.start()]
 
 
 # ---- JSON lines and WebSocket logs --------------------------------------------------------------------------------
