@@ -424,8 +424,8 @@ def _dechunk(source: Source, limits: Limits) -> Iterator[bytes]:
 _NOTE_LINE = re.compile(rb"(?:\* |[{}] \[|curl: \(|[<>] |[<>]\r?\n|  % Total|  +Dload  Upload)")
 # The meter of a download: 79 columns that begin with CR and end without a line end, so the body goes on behind them.
 _METER = re.compile(
-    rb"(?:\r?[ 0-9]{3} [ 0-9.kMGTP]{5} [ 0-9]{3} [ 0-9.kMGTP]{5} [ 0-9]{3} [ 0-9.kMGTP]{5}"
-    rb" [ 0-9.kMGTP]{6} [ 0-9.kMGTP]{6} [-: 0-9d]{8} [-: 0-9d]{8} [-: 0-9d]{8} [ 0-9.kMGTP]{5})+(?:\r?\n)?"
+    rb"(?:\r?(?:[ 0-9]{3} [ 0-9.kMGTP]{5}  ){3}[ 0-9.kMGTP]{5}  [ 0-9.kMGTP]{5}(?: [-: 0-9d]{8}){3} [ 0-9.kMGTP]{5})+"
+    rb"(?:\r?\n)?"
 )
 _METER_BEGUN = re.compile(rb"\r?[ 0-9]{3} |\r\Z")
 _METER_WIDTH: Final = 82
@@ -436,8 +436,9 @@ _LAST_NOTE = re.compile(
 )
 _BEGUN_NOTE = re.compile(rb'(?:\*(?: [^\n"]*)?|c(?:u(?:r(?:l(?::[^\n"]*)?)?)?)?|\{(?: [^\n"]*)?)\Z')
 _NOTE_REACH: Final = 300
-_SUSPECTS: Final = (b"* ", b"curl: (", b"{ [", *(b"\n%c" % one for one in b"*{}<>c\r 0123456789"))
-"""What a note or the meter shows itself by, in a piece of a body that begins inside a line."""
+_STARTS: Final = frozenset({b"", b"e", b"d", b":", b"i", b"r"})
+"""What the lines of an event stream begin with. A piece of which nothing else does is let through unread."""
+_TAILS: Final = (b"* ", b"curl: (", b"{ [")
 
 
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t\r\n]*\Z", re.DOTALL)
@@ -657,9 +658,11 @@ class _Dump:
         held = b""
         inside = False  # the start of the line was let through: it is one of the body
         for piece in pieces:
-            if inside and not held and piece[-1:] not in b"*c{\n" and not any(one in piece for one in _SUSPECTS):
-                yield piece
-                continue
+            if inside and not held and piece[-1:] not in b"*c{\n" and not any(one in piece for one in _TAILS):
+                _, *others = piece.split(b"\n")
+                if {line[:1] for line in others} <= _STARTS:
+                    yield piece
+                    continue
             data = held + piece
             held = b""
             out: list[bytes] = []
