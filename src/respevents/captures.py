@@ -428,7 +428,7 @@ _METER = re.compile(
     rb"(?:\r?\n)?"
 )
 _METER_BEGUN = re.compile(rb"\r?[ 0-9]{3} |\r\Z")
-_METER_WIDTH: Final = 82
+_METER_WIDTH: Final = 79
 # Behind the last line of a body that ended without one. A quote cannot be in it: the text of an event closes with one.
 _LAST_NOTE = re.compile(
     rb'(?:\* (?:Connection #[0-9]+ to host |Closing connection|transfer closed |shutting down connection)[^\n"]*'
@@ -669,6 +669,9 @@ class _Dump:
             at = 0
             while at < len(data):
                 if not inside and (meter := _METER.match(data, at)) is not None:
+                    if meter.end() == len(data):  # its line end may follow
+                        held = data[max(at, len(data) - _METER_WIDTH) :]
+                        break
                     at = meter.end()
                     continue
                 stop = data.find(b"\n", at)
@@ -683,7 +686,7 @@ class _Dump:
                 if not inside and (
                     len(rest) < 16
                     or _NOTE_LINE.match(rest)
-                    or (len(rest) < _METER_WIDTH and _METER_BEGUN.match(rest))
+                    or (len(rest) <= _METER_WIDTH + 2 and _METER_BEGUN.match(rest))
                 ):
                     if len(rest) > self.limits.headers:
                         raise self.source.error(f"a note of curl is longer than {self.limits.headers} bytes")
@@ -697,7 +700,7 @@ class _Dump:
                 break
             if out:
                 yield b"".join(out)
-        if held and (inside or self.note(held.rstrip(b"\r\n")) is None):
+        if held and (inside or not (_METER.match(held) or self.note(held.rstrip(b"\r\n")))):
             yield _without_last_note(held)
 
 
