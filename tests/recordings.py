@@ -47,7 +47,13 @@ def curl_v(body: bytes, *, included: bool = False, progress: bool = False) -> by
         out += b"< " + line + (line if included else b"")
     out += b"{ [1369 bytes data]\n"
     half = body.index(b"\n\n", len(body) // 2) + 2
-    return out + body[:half] + b"* a note between two frames\n" + body[half:] + b"* Connection #0 to host localhost left intact\n"
+    return (
+        out
+        + body[:half]
+        + b"* a note between two frames\n"
+        + body[half:]
+        + b"* Connection #0 to host localhost left intact\n"
+    )
 
 
 def chunked(body: bytes, size: int = 37) -> bytes:
@@ -184,7 +190,11 @@ def parsed_chunks(body: bytes) -> bytes:
     """A recorder that keeps the blocks of an event stream without their blank lines."""
     blocks = body.decode().removesuffix("\n\n").split("\n\n")
     entry = {
-        "request": {"method": "POST", "url": "https://api.openai.com/v1/responses", "body": {"kind": "json", "value": {}}},
+        "request": {
+            "method": "POST",
+            "url": "https://api.openai.com/v1/responses",
+            "body": {"kind": "json", "value": {}},
+        },
         "response": {
             "body": {"kind": "sse", "chunks": blocks},
             "headers": {"content-type": "text/event-stream", "x-request-id": "req_1"},
@@ -210,7 +220,9 @@ def array(body: bytes) -> bytes:
 
 def pretty(body: bytes) -> bytes:
     """`jq .` over the events."""
-    return b"".join(json.dumps(json.loads(data), indent=2, ensure_ascii=False).encode() + b"\n" for data in events(body))
+    return b"".join(
+        json.dumps(json.loads(data), indent=2, ensure_ascii=False).encode() + b"\n" for data in events(body)
+    )
 
 
 SSE = {

@@ -21,7 +21,6 @@ from respevents import CaptureError, FrameDecoder, ProtocolError, read_captures
 from respevents.captures import FORMATS, Capture, Limits, detect
 from respevents.wire import frame_bytes
 
-
 ALL = recordings.SSE | recordings.JSON_LINES
 BODY = recordings.stream()
 SMALL = Limits(line=4096, headers=1024, document=200_000, yaml=200_000, unpacked=10_000_000)
@@ -34,7 +33,9 @@ def read(source, **options):
 
 def told(name, body):
     kind, _ = ALL[name]
-    return [(kind, "sse", prelude(name) + body) if name in recordings.SSE else (kind, "json-lines", recordings.lines(body))]
+    return [
+        (kind, "sse", prelude(name) + body) if name in recordings.SSE else (kind, "json-lines", recordings.lines(body))
+    ]
 
 
 def prelude(name):
@@ -270,15 +271,23 @@ def test_an_error_answer_among_streams_of_curl_is_left_out_and_said():
 
 def test_a_last_line_that_curl_wrote_its_note_behind():
     torn = BODY[:-20]
-    note = b"* transfer closed with outstanding read data remaining\n* Closing connection 0\ncurl: (18) transfer closed\n"
+    note = (
+        b"* transfer closed with outstanding read data remaining\n* Closing connection 0\ncurl: (18) transfer closed\n"
+    )
     data = recordings.curl_v(BODY)
     start = data.index(b"event: response.created")
-    for source in (data[:start] + torn + note, [data[:start] + torn, note], [bytes([one]) for one in data[:start] + torn + note]):
+    for source in (
+        data[:start] + torn + note,
+        [data[:start] + torn, note],
+        [bytes([one]) for one in data[:start] + torn + note],
+    ):
         assert read(source)[0][2] == torn
 
 
 def test_a_note_quoted_in_a_text_is_text():
-    quoting = BODY.replace(b"Hel", b"* Connection #0 to host a left intact * Closing connection curl: (18) { [1 bytes data]")
+    quoting = BODY.replace(
+        b"Hel", b"* Connection #0 to host a left intact * Closing connection curl: (18) { [1 bytes data]"
+    )
     for source in (recordings.curl_v(quoting), [bytes([one]) for one in recordings.curl_v(quoting)]):
         assert read(source)[0][2] == quoting
 
@@ -326,7 +335,10 @@ def test_an_answer_of_json_lines():
         (gzip.compress(gzip.compress(gzip.compress(BODY))), "gzip inside gzip"),
         (recordings.chunked(BODY)[:-5], "ends without its last chunk"),
         (recordings.chunked(BODY)[:-9], "cut off|ends without"),
-        (recordings.chunked(BODY.replace(b"\n", b"\r\n")).replace(b"\r\n", b"\n"), "longer than its size|size should stand"),
+        (
+            recordings.chunked(BODY.replace(b"\n", b"\r\n")).replace(b"\r\n", b"\n"),
+            "longer than its size|size should stand",
+        ),
         (recordings.curl_i(b"")[:-2], "inside the header lines"),
         (b"HTTP/1.1 200 OK\r\n!!!\r\n\r\n", "a header line should stand here"),
         (recordings.har(BODY)[:-500], "cannot be read|cut off"),
@@ -408,7 +420,10 @@ def test_every_bound_names_itself():
 
 def test_a_yaml_alias_bomb_is_refused():
     chunk = "x" * 1000
-    bomb = f"interactions:\n- request: {{url: /v1/responses}}\n  response:\n    body:\n      chunks: [&a {chunk}" + ", *a" * 2000
+    bomb = (
+        f"interactions:\n- request: {{url: /v1/responses}}\n  response:\n    body:\n      chunks: [&a {chunk}"
+        + ", *a" * 2000
+    )
     with pytest.raises(CaptureError, match="come to more than"):
         read(bomb.encode() + b"]\n", limits=SMALL)
 

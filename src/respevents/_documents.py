@@ -70,17 +70,14 @@ def read_document(source: Source, kind: str, limits: Limits) -> list[Any]:
             values.append(value)
             at = _after_space(text, at)
     except (ValueError, RecursionError) as error:
-        where = start + (len(text[: error.pos].encode("utf-8", "surrogateescape")) if _has_pos(error) else 0)
+        position = error.pos if isinstance(error, json.JSONDecodeError) else 0
+        where = start + len(text[:position].encode("utf-8", "surrogateescape"))
         raise CaptureError(
             f"{source.name}: the JSON document cannot be read: {str(error).partition(': line')[0]}",
             offset=where,
             fix="A file that was cut off while it was written has to be recorded again.",
         ) from error
     return values
-
-
-def _has_pos(error: BaseException) -> bool:
-    return isinstance(error, json.JSONDecodeError)
 
 
 _SPACES = re.compile(r"[\s,\x1e]*")

@@ -10,6 +10,7 @@ import os
 import sys
 import zlib
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Union
 
 import msgspec
@@ -182,7 +183,7 @@ def _chunks(origin: Any) -> tuple[Iterator[bytes], str, Callable[[], None]]:
     if isinstance(origin, (str, os.PathLike)):
         path = os.fspath(origin)
         try:
-            file = open(path, "rb")  # noqa: SIM115 - closed by the function handed back
+            file = Path(path).open("rb")  # noqa: SIM115 - closed by the function handed back
         except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise CaptureError(f"{path}: cannot be opened: {reason}") from error
@@ -221,7 +222,7 @@ def _gunzip(source: Source, limits: Limits) -> Iterator[bytes]:
     unpacked = 0
     inflater = zlib.decompressobj(wbits=31)
     piece = b""
-    while not inflater.eof:
+    while True:
         # A full piece may leave output inside the inflater, with no input left to ask for it.
         chunk = inflater.unconsumed_tail
         if not chunk and len(piece) < CHUNK:
