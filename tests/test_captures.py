@@ -175,11 +175,28 @@ def test_what_is_no_source_is_refused(tmp_path):
 
 
 def test_a_capture_is_read_once():
-    (one,) = read_captures(BODY)
+    one = next(read_captures(BODY))
     b"".join(one.chunks())
     with pytest.raises(ProtocolError, match="read once"):
         one.chunks()
     assert repr(one).startswith("Capture(name='<bytes>', format='sse'")
+
+
+def test_a_capture_that_was_passed_over_says_so_and_is_not_just_empty(tmp_path):
+    (one,) = read_captures(BODY)
+    with pytest.raises(ProtocolError, match="passed over"):
+        one.chunks()
+    captures = read_captures([BODY[:100], BODY[100:]])
+    chunks = next(captures).chunks()
+    next(chunks)
+    assert next(captures, None) is None
+    with pytest.raises(ProtocolError, match="passed over"):
+        next(chunks)
+    path = tmp_path / "a.sse"
+    path.write_bytes(BODY * 100)
+    alone = next(read_captures(path, split=False))  # nobody holds the iterator, so the file is closed
+    with pytest.raises(CaptureError, match="Keep the iterator"):
+        b"".join(alone.chunks())
 
 
 def test_an_empty_file_is_an_empty_stream():

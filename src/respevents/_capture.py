@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from respevents._errors import LocalProtocolError
 
@@ -24,7 +24,7 @@ class Capture:
     envelope or chunks. `format` is final; a reader of a live source sees the rest as it comes.
     """
 
-    __slots__ = ("_chunks", "_taken", "format", "framing", "headers", "name", "offset", "request", "status")
+    __slots__ = ("_chunks", "_passed", "_taken", "format", "framing", "headers", "name", "offset", "request", "status")
 
     def __init__(
         self,
@@ -39,6 +39,7 @@ class Capture:
         offset: int = 0,
     ) -> None:
         self._chunks = chunks
+        self._passed = False
         self._taken = False
         self.name = name
         self.format = format
@@ -59,9 +60,24 @@ class Capture:
                 fix="It streams, so its bytes are not kept: call read_captures again.",
             )
         self._taken = True
-        return iter(self._chunks)
+        if self._passed:
+            self._too_late()
+        return self._read()
+
+    def _read(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            yield chunk
+            if self._passed:
+                self._too_late()
+
+    def _too_late(self) -> NoReturn:
+        raise LocalProtocolError(
+            "This capture was passed over: the next one was asked for before it was read",
+            fix="Read each capture inside the loop over read_captures.",
+        )
 
     def skip(self) -> None:
         """Pass over what was not read, so that the source stands behind it."""
+        self._passed = True
         for _ in self._chunks:
             pass

@@ -31,6 +31,10 @@ _MOST: Final = 50
 """Differences that are told of one event: after that the two are other events."""
 
 
+_MOST_KEYS: Final = 6
+"""Keys of another order that are told."""
+
+
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One difference. `left` and `right` are shown values, None where there is none."""
 
@@ -95,13 +99,14 @@ def compare_values(left: Any, right: Any) -> list[Difference]:
             ]
             order = [key for key in a if key in b], [key for key in b if key in a]
             if order[0] != order[1]:
-                first = next(i for i, pair in enumerate(zip(*order, strict=True)) if pair[0] != pair[1])
+                moved = [i for i, pair in enumerate(zip(*order, strict=True)) if pair[0] != pair[1]]
+                first, stop = moved[0], min(moved[-1] + 1, moved[0] + _MOST_KEYS)
                 found.append(
                     Difference(
                         kind="key order",
                         path=json_path(path),
-                        left=", ".join(order[0][first : first + 4]),
-                        right=", ".join(order[1][first : first + 4]),
+                        left=", ".join(order[0][first:stop]),
+                        right=", ".join(order[1][first:stop]),
                     )
                 )
         elif isinstance(a, list) and isinstance(b, list):

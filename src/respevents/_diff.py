@@ -107,8 +107,8 @@ def _event(number: int, frame: Frame) -> Event:
     except ProtocolError:
         kind = frame.event or ("[DONE]" if frame.data == b"[DONE]" else "unreadable")
         return Event(frame=number, offset=frame.offset, kind=kind, data=frame.data)
-    kind = value.get("type") if isinstance(value, dict) else None
-    known = kind if isinstance(kind, str) else frame.event or "no event"
+    named: Any = value.get("type") if isinstance(value, dict) else None
+    known = named if isinstance(named, str) else frame.event or "no event"
     return Event(frame=number, offset=frame.offset, kind=known, data=frame.data, value=value)
 
 

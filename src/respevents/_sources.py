@@ -215,6 +215,11 @@ def _reported(chunks: Iterator[bytes], name: str) -> Iterator[bytes]:
         yield from chunks
     except OSError as error:  # a directory, a disk that fails, a connection that was reset
         raise CaptureError(f"{name}: cannot be read: {error.strerror or error}") from error
+    except ValueError as error:  # a file that was closed
+        raise CaptureError(
+            f"{name}: cannot be read: {error}",
+            fix="Keep the iterator of read_captures (a loop does) for as long as its captures are read.",
+        ) from error
 
 
 def _gunzip(source: Source, limits: Limits) -> Iterator[bytes]:

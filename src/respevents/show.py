@@ -85,11 +85,11 @@ class Terminal:
     def lines(self, row: Row | End) -> Iterator[str]:
         """The lines of a row, its findings under it; of the end, the line that sums up."""
         if isinstance(row, End):
-            yield from _findings(row.findings, None, self._style)
+            yield from _findings(row.findings, None, row.frames, self._style)
             yield _last_line(row, self._style)
             return
         yield _row_line(row, self._lanes.draw(row), self._style, self._width, plain=self._plain)
-        yield from _findings(row.findings, row, self._style)
+        yield from _findings(row.findings, row, None, self._style)
 
 
 class _Lanes:
@@ -157,13 +157,16 @@ def _row_line(row: Row, lanes: str, style: Style, width: int, *, plain: bool) ->
     if row.findings and not row.bad and all(one.severity != "error" for one in row.findings):
         colour = style.warn
     off = style.off if colour else ""
-    return f"{style.dim}{span:>11} {number:<6}{style.off}{lanes}{colour}{kind:<36}{off} {style.dim}{text}{style.off}".rstrip()
+    where = f"{style.dim}{span:>11} {number:<6}{style.off}"
+    return f"{where}{lanes}{colour}{kind:<36}{off} {style.dim}{text}{style.off}".rstrip()
 
 
-def _findings(findings: list[Any], row: Row | None, style: Style) -> Iterator[str]:
+def _findings(findings: list[Any], row: Row | None, end: int | None, style: Style) -> Iterator[str]:
     for one in findings:
         colour = {"error": style.bad, "warning": style.warn}.get(one.severity, style.dim)
-        where = "" if row is not None and one.frame == row.first else f" (frame {one.frame})"
+        where = f" (frame {one.frame})" if end is None or one.frame < end else " (end of stream)"
+        if row is not None and one.frame == row.first:
+            where = ""
         path = f" at {one.path}" if one.path and one.path != "$" else ""
         yield f"{'':>18}{colour}^ {one.rule} {one.severity}{where}: {printable(str(one.message))}{path}{style.off}"
         if one.fix:
