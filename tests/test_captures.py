@@ -19,6 +19,7 @@ import recordings
 from conftest import shared_path
 from respevents import CaptureError, FrameDecoder, ProtocolError, read_captures
 from respevents.captures import FORMATS, Capture, Limits, detect
+from respevents.testing import strategies
 from respevents.wire import frame_bytes
 
 ALL = recordings.SSE | recordings.JSON_LINES
@@ -73,6 +74,14 @@ def test_a_format_reads_the_same_byte_by_byte_and_packed(name):
 def test_any_text_in_any_format_in_any_chunking(name, text, sizes):
     body = recordings.stream.__wrapped__(text)
     assert read(cut(ALL[name][1](body), sizes)) == told(name, body)
+
+
+@settings(max_examples=25)
+@given(body=strategies.streams(), name=st.sampled_from(sorted(set(ALL) - {"sse with a mark"})), data=st.data())
+def test_any_stream_in_any_format(body, name, data):
+    written = ALL[name][1](body)
+    sizes = data.draw(st.lists(st.integers(1, 5000), max_size=10))
+    assert read(cut(written, sizes)) == told(name, body)
 
 
 @pytest.mark.parametrize("name", ALL)
