@@ -454,6 +454,18 @@ def test_a_yaml_alias_bomb_is_refused():
         read(bomb.encode() + b"]\n", limits=SMALL)
 
 
+def test_a_yaml_merge_bomb_is_read_in_no_time():
+    levels = ["- &l0 {k: v}"]
+    levels += [f"- &l{n} {{<<: [{', '.join([f'*l{n - 1}'] * 9)}]}}" for n in range(1, 12)]
+    with pytest.raises(CaptureError, match="holds no event stream"):
+        read(("interactions:\n" + "\n".join(levels) + "\n").encode())
+
+
+def test_yaml_nested_by_indentation_is_refused():
+    with pytest.raises(CaptureError, match="nest"):
+        read(b"interactions:\n" + b"".join(b" " * depth + b"a:\n" for depth in range(1, 1500)))
+
+
 @pytest.mark.parametrize("opening", [b"[", b"{a: ", b"- ", b"? "])
 def test_deep_yaml_is_refused_and_does_not_crash(opening):
     with pytest.raises(CaptureError):
@@ -565,6 +577,29 @@ def test_detection_needs_no_more_than_the_head():
     for name, (_, write) in ALL.items():
         assert detect(write(BODY)[:65536]) is not None, name
     assert detect(b"", at_end=False) is None
+
+
+def test_first_lines_longer_than_the_head_are_named_right():
+    long = recordings.stream.__wrapped__("a" * 70_000)
+    body = long[long.index(b"event: response.output_text.delta") :]
+    for write, kind in ((recordings.lines, "json-lines"), (lambda one: recordings.enveloped(one, text=True), "sse")):
+        ((_, framing, got),) = read(write(body))
+        assert framing == kind
+        assert got == (body if kind == "sse" else recordings.lines(body))
+
+
+@given(
+    start=st.sampled_from(STARTS),
+    at=st.integers(0, 300),
+    junk=st.text("{}[]\"':,-<>*\n ad0\\", max_size=6).map(str.encode),
+)
+def test_what_a_head_is_named_stays_the_name_of_what_begins_with_it(start, at, junk):
+    data = start[:at] + junk + start[at:]
+    last = None
+    for size in range(len(data) + 1):
+        found = detect(data[:size], at_end=False)
+        assert last is None or found == last, (data[:size], last, found)
+        last = found
 
 
 def test_a_capture_can_be_made_by_hand():

@@ -92,12 +92,11 @@ def _after_space(text: str, at: int) -> int:
 def _yaml(source: Source, data: bytes) -> list[Any]:
     yaml: Any = load("yaml", needed_by="a YAML cassette")
     loader = _yaml_loader(yaml)
-    # libyaml is iterative, PyYAML's composer is not: what nests deeper than any recorder writes is refused first.
-    if _too_deep(data):
-        raise source.error("the YAML document is nested too deep for a recording")
     try:
         return list(yaml.load_all(data, Loader=loader))
     except (yaml.YAMLError, ValueError, RecursionError, TypeError, OverflowError) as error:
+        if isinstance(error, RecursionError):
+            raise source.error("the YAML document is nested too deep for a recording") from error
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
         line = "" if mark is None else f" in line {mark.line + 1}"
@@ -108,30 +107,15 @@ def _yaml(source: Source, data: bytes) -> list[Any]:
         ) from error
 
 
-_MAX_NESTING: Final = 200
-_NESTED = re.compile(rb"(?:[\[{][ \t\r\n]*){%d}|(?:[-?:][ \t]+){%d}" % (_MAX_NESTING, _MAX_NESTING))
-_INDENT = re.compile(rb"^ {1000}", re.MULTILINE)
-
-
-def _too_deep(data: bytes) -> bool:
-    if _NESTED.search(data):
-        return True
-    if data.count(b"[") + data.count(b"{") <= _MAX_NESTING and not _INDENT.search(data):
-        return False
-    # Flow collections outside strings are rare in recordings: JSON lies in strings, whose brackets pair on a line.
-    deep = highest = 0
-    for bracket in re.finditer(rb"[\[{]|[\]}]", data):
-        deep += 1 if bracket[0] in b"[{" else -1
-        highest = max(highest, deep)
-    return highest > 20 * _MAX_NESTING
-
-
 def _yaml_loader(yaml: Any) -> type[Any]:
-    """SafeLoader, which makes plain values only, and what Ruby writes read as plain values too."""
+    """SafeLoader, which makes plain values only, and what Ruby writes read as plain values too. Both it and libyaml
+    bound the depth. Merge keys (`<<`), which no recorder writes and which multiply, are keys like others.
+    """
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
     class Loader(base):  # type: ignore[misc,unused-ignore]
-        pass
+        def flatten_mapping(self, node: Any) -> None:
+            pass
 
     def binary(loader: Any, node: Any) -> bytes:
         return base64.b64decode(loader.construct_scalar(node))
@@ -149,6 +133,7 @@ def _yaml_loader(yaml: Any) -> type[Any]:
     Loader.add_constructor("!binary", binary)
     Loader.add_constructor("tag:yaml.org,2002:timestamp", word)  # dates are of no use here and may be out of range
     Loader.add_constructor("tag:yaml.org,2002:value", word)
+    Loader.add_constructor("tag:yaml.org,2002:merge", word)
     Loader.add_multi_constructor("!ruby/", plain)
     Loader.add_multi_constructor("tag:ruby.yaml.org,2002:", plain)
     return cast("type[Any]", Loader)

@@ -170,8 +170,11 @@ def detect(head: bytes, *, at_end: bool = True) -> str | None:
         return "chunked"
     if not at_end and len(text) < 4096:
         return None
-    if _YAML.match(text.lstrip(b"# \t\r\n") if text[:1] == b"#" else text) and _EXCHANGE_KEY.search(head):
-        return "yaml"
+    if _YAML.match(text.lstrip(b"# \t\r\n") if text[:1] == b"#" else text):
+        if _EXCHANGE_KEY.search(head):
+            return "yaml"
+        if not at_end and len(text) < _HEAD:
+            return None
     # Something stands before it: a prompt, the progress of a download, a line of a log.
     found = re.search(
         rb"^(?:(?P<curl>HTTP/[0-9](?:\.[0-9])? [0-9]{3})|(?P<note>< HTTP/|\* (?:Connected|Host|  Trying))"
@@ -208,33 +211,43 @@ def _top_keys(text: bytes) -> tuple[list[str], bool, bool]:
     return keys, False, broken
 
 
+_EVENT_LINE = re.compile(rb'\{[ \t]*"type"[ \t]*:[ \t]*"response\.')
+
+
 def _detect_json(text: bytes, *, at_end: bool) -> str | None:
+    """As `detect`, for what starts with a bracket. What is named does not depend on how much of it is there: keys
+    decide in the order they stand in.
+    """
+    enough = at_end or len(text) >= _HEAD
     if text[:1] == b"[":
         inside = text[1:].lstrip()
-        if not inside and not at_end:
-            return None
         keys, closed, _ = _top_keys(inside)
-        if {"scope", "request"} & {*keys}:
-            return "vcr"
-        return "json" if closed or at_end or len(text) >= _HEAD else None
+        for key in keys:
+            if key in {"scope", "request"}:
+                return "vcr"
+            if key == "type":
+                break
+        return "json" if closed or enough or "type" in keys else None
+    if _EVENT_LINE.match(text):
+        return "jsonl"
     keys, closed, broken = _top_keys(text)
-    known = {*keys}
-    if "log" in known:
-        return "har"
-    if "type" not in known and known & DOCUMENT_KEYS:
-        return "vcr"
-    if {"request", "response"} <= known and "type" not in known:
-        return "vcr"
-    if not closed and not at_end:
-        # A long first line. Events name their type early or late; what has begun as an event is one.
-        if "type" in known and not broken and re.match(rb'\{[ \t]*"type"[ \t]*:[ \t]*"response\.', text):
-            return "jsonl"
-        if len(text) < _HEAD:
-            return None
+    seen: set[str] = set()
+    for key in keys:
+        seen.add(key)
+        if key == "type":
+            break
+        if key == "log":
+            return "har"
+        if key in DOCUMENT_KEYS or {"request", "response"} <= seen:
+            return "vcr"
+    if not closed and not enough:
+        return None
     line = text[: text.find(b"\n")] if b"\n" in text else text
     if broken and line.rstrip().endswith((b"{", b"[", b",")):  # written over several lines
         return "json"
-    return flavour_of_line(line)
+    if closed or not {"event", "data"} <= {*keys}:
+        return flavour_of_line(line)
+    return "envelope"  # its first line is longer than what is looked at
 
 
 def _flavour_of(source: Source, kind: str) -> str:
