@@ -191,8 +191,8 @@ _TOP_TOKEN = re.compile(rb'"([^"\\]*(?:\\.[^"\\]*)*)(?:"[ \t\r\n]*(:?)|\\?\Z)|[\
 """A string (the last one may be cut off), a bracket, a line end."""
 
 
-def _top_keys(text: bytes) -> tuple[list[str], bool, bool]:
-    """Keys of the first object as far as it is there, whether it is closed, and whether a line ended inside it."""
+def _top_keys(text: bytes) -> tuple[list[str], int, bool]:
+    """Keys of the first object as far as it is there, where it ends (0: not yet), and whether a line ended in it."""
     keys: list[str] = []
     depth = 0
     broken = False
@@ -203,12 +203,12 @@ def _top_keys(text: bytes) -> tuple[list[str], bool, bool]:
         elif first in b"]}":
             depth -= 1
             if depth == 0:
-                return keys, True, broken
+                return keys, token.end(), broken
         elif first == b"\n":
             broken = True
         elif depth == 1 and token[2]:
             keys.append(token[1].decode("utf-8", "replace"))
-    return keys, False, broken
+    return keys, 0, broken
 
 
 _EVENT_LINE = re.compile(rb'\{[ \t]*"type"[ \t]*:[ \t]*"response\.')
@@ -246,7 +246,7 @@ def _detect_json(text: bytes, *, at_end: bool) -> str | None:
     if broken and line.rstrip().endswith((b"{", b"[", b",")):  # written over several lines
         return "json"
     if closed or not {"event", "data"} <= {*keys}:
-        return flavour_of_line(line)
+        return flavour_of_line(text[:closed] if closed else line)
     return "envelope"  # its first line is longer than what is looked at
 
 
