@@ -99,6 +99,22 @@ def test_check_says_how_a_frame_differs(frame, kind, told):
     assert told in str(one.differences[0])
 
 
+def test_what_the_canonical_form_has_no_place_for_is_said(tmp_path, capfdbinary):
+    for frame, told in [
+        (b": hello\nid: 7\n" + GOOD, b"lost lines that are no `event:` and no `data:`: ': hello id: 7'"),
+        (GOOD.replace(b"event: response.output_text.delta", b"event: a"), b"lost its `event:` line, 'a'"),
+    ]:
+        path = tmp_path / "a.sse"
+        path.write_bytes(frame)
+        assert main(["fmt", str(path)]) == 0
+        captured = capfdbinary.readouterr()
+        assert captured.out == GOOD
+        assert told in captured.err
+    assert [one.lost for one in formatted(BODY + GOOD.replace(b"\n", b"\r\n"))] == [None] * (
+        len(recordings.events(BODY)) + 1
+    )
+
+
 def test_compare_names_every_difference_with_its_path():
     left = b'{"a":1,"b":[1,{"c":true}],"d":null,"x":{"y":1}}'
     right = b'{"b":[1,{"c":1},2],"a":2,"d":null,"x":{"z":1}}'

@@ -7,6 +7,7 @@ stays as it is.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from respevents.captures import Capture
+    from respevents.wire import Frame
 
 __all__ = ["Formatted", "add_arguments", "add_input_arguments", "format_capture", "notes", "run"]
 
@@ -38,6 +40,8 @@ class Formatted(msgspec.Struct, frozen=True, kw_only=True):
     after: bytes
     differences: list[Difference]
     problem: str | None = None
+    lost: str | None = None
+    """What of the frame the canonical form has no place for."""
 
     @property
     def canonical(self) -> bool:
@@ -49,7 +53,7 @@ def format_capture(capture: Capture) -> Iterator[Formatted]:
     """Each frame of a capture with its canonical bytes, one at a time."""
     for number, frame in enumerate(frames_of(capture)):
         kind = frame.event
-        after, problem = frame.raw, None
+        after, problem, lost = frame.raw, None, None
         found: list[Difference] = []
         if frame.data and frame.data != _DONE:
             try:
@@ -58,6 +62,7 @@ def format_capture(capture: Capture) -> Iterator[Formatted]:
                 if capture.framing == "sse":
                     kind = _kind(value)
                     after = frame_bytes(kind, data)
+                    lost = _lost(frame, kind)
                 else:
                     kind = value.get("type") if isinstance(value, dict) else None
                     after = data + b"\n"
@@ -74,6 +79,7 @@ def format_capture(capture: Capture) -> Iterator[Formatted]:
             after=after,
             differences=found,
             problem=problem,
+            lost=lost,
         )
 
 
@@ -82,6 +88,16 @@ def _kind(value: Any) -> str:
     if not isinstance(kind, str):
         raise EncodeError("An event needs a `type`", path="$.type", expected="a string", got=show(kind))
     return kind
+
+
+_OTHER_LINE = re.compile(rb"^(?!data(?::|$)|event(?::|$))[^\r\n]+", re.MULTILINE)
+
+
+def _lost(frame: Frame, kind: str) -> str | None:
+    if frame.event is not None and frame.event != kind:
+        return f"its `event:` line, {show(frame.event)}"
+    lines = _OTHER_LINE.findall(frame.raw.replace(b"\r", b"\n")) if frame.raw.count(b"\n") > 3 else []
+    return f"lines that are no `event:` and no `data:`: {show_text(b' '.join(lines))}" if lines else None
 
 
 def _framing(before: bytes, after: bytes, name: str | None, kind: Any, *, has_data_change: bool) -> list[Difference]:
@@ -136,6 +152,8 @@ def _write(capture: Capture) -> int:
         if one.problem is not None:
             left += 1
             notes(f"{capture.name}: frame {one.frame} (byte {one.offset}) is left as it is: {one.problem}")
+        if one.lost is not None:
+            notes(f"{capture.name}: frame {one.frame} (byte {one.offset}) lost {one.lost}")
     out.flush()
     return int(left > 0)
 
