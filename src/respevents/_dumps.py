@@ -250,6 +250,10 @@ class Dump:
             return text
         return text if _NOTE_LINE.match(text + b"\n") else None
 
+    def bound_note(self, text: bytes) -> None:
+        if len(text) > self.limits.headers:
+            raise self.source.error(f"a note of curl is longer than {self.limits.headers} bytes")
+
     def is_stream(self, answer: _Answer) -> bool:
         kind = answer.headers.get("content-type", "").lower()
         if "event-stream" in kind:
@@ -326,6 +330,8 @@ class Dump:
                     line = data[at : stop + 1]
                     if inside or self.note(line.rstrip(b"\r\n")) is None:
                         out.append(_without_last_note(line))
+                    else:
+                        self.bound_note(line)
                     inside = False
                     at = stop + 1
                     continue
@@ -335,8 +341,7 @@ class Dump:
                     or _NOTE_LINE.match(rest)
                     or (len(rest) <= _METER_WIDTH + 2 and _METER_BEGUN.match(rest))
                 ):
-                    if len(rest) > self.limits.headers:
-                        raise self.source.error(f"a note of curl is longer than {self.limits.headers} bytes")
+                    self.bound_note(rest)
                     held = rest
                     break
                 begun = _BEGUN_NOTE.search(rest, max(0, len(rest) - _NOTE_REACH))
