@@ -48,12 +48,19 @@ def test_the_guard_snippet_ends_a_dying_engine_and_tells_the_client_nothing_inte
 def test_the_reading_snippet_prints_the_text(capsys):
     names = {}
     exec(SNIPPETS[0], names)
-    exec(SNIPPETS[2], names)
+    exec(SNIPPETS[3], names)
     assert capsys.readouterr().out == "Hello"
 
 
+def test_the_classifier_snippet_holds():
+    names = {}
+    exec(SNIPPETS[0], names)
+    exec(SNIPPETS[2], names)
+    assert names["failure"].context_window == 8192
+
+
 def test_every_snippet_is_run_here():
-    assert len(SNIPPETS) == 3
+    assert len(SNIPPETS) == 4
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -23,6 +23,7 @@ def main(checkout: Path) -> None:
 
     package = resources.files("respevents")
     assert package.joinpath("py.typed").is_file()
+    assert package.joinpath("_page.html").is_file()
     sets = sorted(folder.name for folder in (checkout / "schemas").iterdir() if folder.is_dir())
     assert sets, "the checkout has no schema set"
     for name in sets:

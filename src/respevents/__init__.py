@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from msgspec import UNSET, UnsetType
 
     from respevents._errors import EncodeError, LocalProtocolError, ProtocolError, RemoteProtocolError
+    from respevents.captures import Capture, CaptureError, read_captures
     from respevents.classifier import FinishReason, HTTPAnswer, classify
     from respevents.events import decode_event
     from respevents.failures import Cause, Failure, FailureCode, Policy, RequestRejected, error_envelope
@@ -24,6 +25,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "UNSET",
+    "Capture",
+    "CaptureError",
     "Cause",
     "EncodeError",
     "Failure",
@@ -49,6 +52,7 @@ __all__ = [
     "error_envelope",
     "guard_stream",
     "guard_stream_sync",
+    "read_captures",
     "rejected_frames",
     "rejected_stream",
 ]
@@ -63,6 +67,9 @@ _HOME = {
     "FinishReason": "respevents.classifier",
     "HTTPAnswer": "respevents.classifier",
     "classify": "respevents.classifier",
+    "Capture": "respevents.captures",
+    "CaptureError": "respevents.captures",
+    "read_captures": "respevents.captures",
     "decode_event": "respevents.events",
     "Cause": "respevents.failures",
     "Failure": "respevents.failures",

@@ -16,6 +16,7 @@ EXTRAS = {
     "openai": "openai",
     "pydantic": "pydantic",
     "uvicorn": "cli",
+    "yaml": "validate",
     "hypothesis": "testing",
     "pytest": "testing",
 }

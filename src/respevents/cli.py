@@ -34,6 +34,9 @@ _COMMANDS = (
     _Command("classify", "respevents._cli_classify", "say what an engine's error is: cause, code, rule"),
     _Command("codes", "respevents._cli_codes", "list the failure codes, and what clients do on them"),
     _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
+    _Command("diff", "respevents._diff", "compare two captures, event by event"),
+    _Command("fmt", "respevents._fmt", "write a capture in canonical bytes, or list what is not"),
+    _Command("show", "respevents.show", "show a capture as a timeline, in the terminal or as a page"),
 )
 
 
