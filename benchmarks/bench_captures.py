@@ -113,7 +113,7 @@ def main() -> None:
             what = f"{name}: {form}, {path.stat().st_size / 1e6:.0f} MB, {read / 1e6:.0f} MB of stream"
             print(f"     {what:<66} {took:8.2f}s")
             verdict.at_most(f"{name}: peak memory", _peak(path), HELD, unit=" MB")
-            verdict.at_most(f"{name}: time over msgspec.json.decode of its events", took / bare, 4)
+            verdict.at_most(f"{name}: time over msgspec.json.decode of its events", took / bare, 6)
     sys.stdout.flush()
     verdict.exit()
 
