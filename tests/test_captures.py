@@ -16,11 +16,9 @@ import pytest
 from hypothesis import example, given, settings
 
 import recordings
-from conftest import shared_path
 from respevents import CaptureError, FrameDecoder, ProtocolError, read_captures
 from respevents.captures import FORMATS, Capture, Limits, detect
 from respevents.testing import strategies
-from respevents.wire import frame_bytes
 
 ALL = recordings.SSE | recordings.JSON_LINES
 BODY = recordings.stream()
@@ -337,6 +335,10 @@ def test_a_status_line_inside_an_event_is_text():
     assert read(recordings.curl_i(inside))[0][2] == inside
 
 
+def test_chunk_sizes_of_a_dump_with_bare_line_feeds():
+    assert read(recordings.chunked(BODY).replace(b"\r\n", b"\n")) == [("chunked", "sse", BODY)]
+
+
 def test_an_answer_of_json_lines():
     body = recordings.lines(BODY)
     assert read(recordings.curl_i(body).replace(b"text/event-stream", b"application/x-ndjson")) == [
@@ -455,6 +457,12 @@ def test_a_yaml_alias_bomb_is_refused():
 
 
 def test_a_yaml_merge_bomb_is_read_in_no_time():
+    """PyYAML before 6.0.4 multiplies what is merged; here nothing is merged at all."""
+    import yaml
+
+    from respevents._documents import _yaml_loader
+
+    assert yaml.load("{<<: {a: 1}}", Loader=_yaml_loader(yaml)) == {"<<": {"a": 1}}
     levels = ["- &l0 {k: v}"]
     levels += [f"- &l{n} {{<<: [{', '.join([f'*l{n - 1}'] * 9)}]}}" for n in range(1, 12)]
     with pytest.raises(CaptureError, match="holds no event stream"):
@@ -548,29 +556,6 @@ def test_random_bytes_are_read_or_refused_and_never_crash(start, middle, end, si
 def test_an_event_stream_passes_through_unchanged_whatever_is_in_it(junk):
     data = b"event: response.created\n" + junk
     assert b"".join(one[2] for one in read(data, format="sse")) == data
-
-
-# ---- the corpus ------------------------------------------------------------------------------------------------------
-
-CORPUS = shared_path("corpus", "index.jsonl")
-ROWS = [json.loads(line) for line in CORPUS.read_text().splitlines()]
-
-
-def test_every_file_of_the_corpus_is_named_and_read_right():
-    assert len(ROWS) > 500
-    for row in ROWS:
-        path = CORPUS.parent / row["file"]
-        assert read(path) == [("sse", "sse", path.read_bytes())], row["file"]
-
-
-@pytest.mark.parametrize("name", sorted(set(ALL) - {"sse", "sse with a mark"}))
-def test_streams_of_the_corpus_survive_every_recorder(name):
-    for row in ROWS[::60]:
-        body = (CORPUS.parent / row["file"]).read_bytes()
-        plain = b"".join(frame_bytes(json.loads(data)["type"], data) for data in recordings.events(body))
-        if body != plain or b"\n\n" not in body[len(body) // 2 : -2]:
-            continue  # an envelope keeps no other layout, and this file's curl -v parts a body at a blank line
-        assert read(ALL[name][1](body), split=False) == told(name, body), (row["file"], name)
 
 
 def test_detection_needs_no_more_than_the_head():
