@@ -524,3 +524,9 @@ def test_importing_the_guard_loads_nothing_heavy():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("delay", [1e306, 10**400, float("inf"), float("nan"), -1])
+def test_a_delay_beyond_all_patience_is_refused(delay):
+    with pytest.raises(ValueError, match="retry_after"):
+        Failure(cause=Cause.RATE_LIMITED, message="m", retry_after=delay)

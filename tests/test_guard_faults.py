@@ -312,3 +312,42 @@ def test_every_failure_is_reported_once_before_its_frames_go_out(run):
     )
     assert len(order) == 1
     assert done.failures == []
+
+
+class _Broken(type):
+    @property
+    def __name__(cls):
+        raise RuntimeError("no name")
+
+
+class NoName(Exception, metaclass=_Broken):
+    pass
+
+
+class NoClass(Exception):
+    @property
+    def __class__(self):
+        raise RuntimeError("no class")
+
+
+class NoAttributes(Exception):
+    def __getattribute__(self, name):
+        raise RuntimeError("no attributes")
+
+
+class Empty(RequestRejected):
+    def __init__(self):
+        pass
+
+
+@pytest.mark.parametrize("kind", [NoName, NoClass, NoAttributes, Empty], ids=["name", "class", "attributes", "failure"])
+@pytest.mark.parametrize(
+    "policy", [Policy.default, Policy(expose="class"), Policy(expose="class_message"), Policy.codex]
+)
+def test_an_exception_that_answers_nothing_is_told_all_the_same(kind, policy):
+    def source():
+        raise kind()
+        yield b""
+
+    body = b"".join(guard_stream_sync(source(), model="m", policy=policy, on_failure=lambda failure: None))
+    assert body.count(b'"type":"response.failed"') == 1

@@ -96,6 +96,21 @@ CASES = [
         b"data: 1\n\n" + BOM + b"data: 2\n\n",
         [(None, b"1", b"data: 1\n\n", True), (None, b"", BOM + b"data: 2\n\n", True)],
     ),
+    (
+        "a mark and CR LF",
+        BOM + b"\r\ndata: x\r\n\r\n",
+        [(None, b"", BOM + b"\r\n", True), (None, b"x", b"data: x\r\n\r\n", True)],
+    ),
+    (
+        "a mark and a lone CR",
+        BOM + b"\revent: e\rdata: x\r\r",
+        [(None, b"", BOM + b"\r", True), ("e", b"x", b"event: e\rdata: x\r\r", True)],
+    ),
+    (
+        "a mark and two CR",
+        BOM + b"\r\rdata: x\r\r",
+        [(None, b"", BOM + b"\r", True), (None, b"", b"\r", True), (None, b"x", b"data: x\r\r", True)],
+    ),
     ("half a mark", BOM[:2] + b"\n\n", [(None, b"", None, True)]),
     (
         "multi-byte characters",
@@ -302,3 +317,17 @@ def test_a_frame_of_50_megabytes_in_small_chunks_is_read_within_seconds():
     frames = decode([body[at : at + 4096] for at in range(0, len(body), 4096)])
     assert time.perf_counter() - start < 10
     assert [len(frame.data) for frame in frames] == [50_000_000]
+
+
+@pytest.mark.parametrize("unit", [b"data: {}\n\n", b": k\n\n", b"event: x\ndata: {}\n\n", b"data: {}\r\n\r\n"])
+def test_many_small_frames_in_one_chunk_take_linear_time(unit):
+    def seconds(count):
+        body = unit * count + b"\r"  # a CR at the very end, for whoever looks for one
+        best = 9.0
+        for _ in range(3):
+            began = time.perf_counter()
+            assert len(FrameDecoder().feed(body)) >= count - 1
+            best = min(best, time.perf_counter() - began)
+        return best
+
+    assert seconds(80_000) < 12 * seconds(20_000)  # quadratic: 16 times, and more with each doubling

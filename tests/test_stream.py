@@ -11,7 +11,7 @@ from typing import get_args
 
 import jsonschema_rs
 import pytest
-from hypothesis import example, given
+from hypothesis import example, find, given
 from hypothesis import strategies as st
 
 from conftest import SHARED, shared_path
@@ -32,6 +32,8 @@ from respevents._snapshot import checked_usage, response_snapshot
 from respevents._writer import Writer
 from respevents.events import ResponseCreatedEvent, ResponseTextDeltaEvent, decode_event
 from respevents.lifecycle import ITEMS, TABLE, Lifecycle
+from respevents.testing._scenes import output_definitions
+from respevents.testing._walker import walker
 from respevents.wire import encode_frame
 
 CORPUS = SHARED / "corpus"
@@ -373,7 +375,10 @@ def test_every_output_item_type_can_be_built_whole():
     stream = new(id_factory=ids())
     out = stream.start()
     for kind in ITEMS:
-        assert kinds(stream.item({"type": kind, "note": "x"})) == ["output_item.added", "output_item.done"]
+        whole = find(walker().value(output_definitions()[kind], 0), lambda item: True)
+        whole |= {"note": "x"} | ({"call_id": f"call_{kind}"} if "call_id" in whole else {})
+        del whole["id"]
+        assert kinds(stream.item(whole)) == ["output_item.added", "output_item.done"]
     output = events(stream.complete())[-1]["response"]["output"]
     assert [item["type"] for item in output] == list(ITEMS)
     assert [item["id"] for item in output] == [f"{row.prefix}_1" for row in ITEMS.values()]
@@ -1436,3 +1441,87 @@ def test_deltas_that_came_are_summed_up_whatever_the_item_is():
     stream.send({"type": kind, "output_index": 0, "item_id": "apc_1", "delta": "+x"})
     done = events(stream.complete())[0]
     assert (done["type"], done["diff"]) == ("response.apply_patch_call_operation_diff.done", "+x")
+
+
+# ---- what is refused loses nothing --------------------------------------------------------------------------------
+
+
+def boom(*arguments):
+    raise RuntimeError("boom")
+
+
+REFUSED = {
+    "logprobs that are none": lambda stream: stream.message().text("a", logprobs=5),
+    "logprobs of another shape": lambda stream: stream.message().text("a", logprobs=[{"token": "a"}]),
+    "an annotation that is none": lambda stream: stream.message().annotation(5),
+    "an annotation without a shape": lambda stream: stream.message().annotation({"type": "url_citation"}),
+    "a role nobody has": lambda stream: stream.message(role="banana").text("x"),
+    "a message made something else": lambda stream: stream.message(type="reasoning").text("x"),
+    "a status nobody has": lambda stream: stream.function_call("f").done(status="banana"),
+    "half an action": lambda stream: stream.web_search().done(action=5),
+    "a reason nobody has": lambda stream: stream.incomplete("banana"),
+    "an exit code that is text": lambda stream: stream.shell_call_output("call_1").exited("0"),
+    "a timeout that is text": lambda stream: stream.shell_call(timeout_ms="x").command("ls"),
+    "an operation without a path": lambda stream: stream.apply_patch_call({"type": "create_file"}).diff("x"),
+    "an item that was added as another": lambda stream: stream.item(
+        {"type": "message", "role": "assistant", "content": []}, added={"type": "reasoning"}
+    ),
+    "an annotation event without one": lambda stream: stream.send(
+        {"type": "response.content_part.added", "output_index": 9, "item_id": "m", "content_index": 0, "part": {}}
+    ),
+}
+
+
+@pytest.mark.parametrize("refused", REFUSED.values(), ids=REFUSED)
+def test_a_step_that_is_refused_says_where_and_loses_no_frame(refused):
+    stream = new(id_factory=ids())
+    out = stream.start()
+    out += stream.message().text("before")
+    with pytest.raises((LocalProtocolError, EncodeError)) as caught:
+        refused(stream)
+    assert "$." in str(caught.value) or "may not come here" in str(caught.value), caught.value
+    out += stream.fail(FAILURE)
+    check(out)  # numbered from 0 without a gap, legal, strict
+
+
+def test_frames_made_before_a_callers_clock_raises_go_out_before_the_next():
+    stream = new(clock=boom, created_at=NOW)
+    out = stream.start() + stream.message().text("x")
+    with pytest.raises(RuntimeError, match="boom"):
+        stream.complete()
+    check(out + stream.fail(FAILURE))
+
+
+def test_frames_that_count_are_owed_even_to_the_quick_path():
+    stream = new(obfuscation=None)
+    out = stream.start()
+    first = stream.message()
+    out += first.text("a") + first.text("b")
+    with pytest.raises(LocalProtocolError):
+        first.annotation(5)
+    check(out + first.text("c") + stream.complete())
+
+
+def test_what_happens_to_the_request_afterwards_does_not_change_the_response():
+    request = {"metadata": {"a": "1"}, "tools": [{"type": "function", "name": "f", "parameters": {"x": [1]}}]}
+    stream = new(request=request)
+    out = stream.start()
+    request["metadata"]["a"] = "2"
+    request["tools"][0]["parameters"]["x"].append(2)
+    found = events(out + stream.complete())
+    assert found[0]["response"]["tools"] == found[-1]["response"]["tools"]
+    assert found[-1]["response"]["metadata"] == {"a": "1"}
+
+
+def test_an_item_that_a_continued_stream_only_finishes_is_in_its_output():
+    stream = new(starting_after=5)
+    item = {"id": "msg_1", "type": "message", "status": "completed", "role": "assistant", "content": []}
+    stream.send({"type": "response.output_item.done", "output_index": 0, "item": item})
+    assert events(stream.complete())[-1]["response"]["output"] == [item]
+    with pytest.raises(LocalProtocolError, match=r"starting_after.*got -5"):
+        new(starting_after=-5)
+
+
+def test_true_is_no_sequence_number():
+    with pytest.raises(LocalProtocolError, match=r"\$\.sequence_number"):
+        new().send({"type": "response.created", "response": SNAPSHOT, "sequence_number": False})

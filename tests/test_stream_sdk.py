@@ -143,6 +143,12 @@ ITEMS = {
 plans = st.lists(st.one_of([st.tuples(st.just(kind), value) for kind, value in ITEMS.items()]), max_size=6)
 
 
+WHOLE = {
+    "local_shell_call": {"action": {"type": "exec", "command": ["ls"], "env": {}}},
+    "mcp_approval_request": {"arguments": "{}", "name": "n", "server_label": "s"},
+}
+
+
 def fixed(text):
     """Text as the client gets it: halves of pairs joined, single ones replaced."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -201,7 +207,7 @@ def play(stream, plan):
         elif kind == "compaction":
             out.append(stream.compaction("gAAA").compacting())
         elif kind == "whole":
-            out.append(stream.item({"type": value, "note": "x"}))
+            out.append(stream.item({"type": value, "note": "x", **WHOLE.get(value, {}), "call_id": f"call_{len(out)}"}))
         elif kind == "keepalive":
             out.append(stream.keepalive())
         else:

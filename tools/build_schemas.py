@@ -18,19 +18,13 @@ from typing import Any
 
 import tomllib
 
+from respevents._canonical import ENDS
 from sdk_types import Schema, SdkTypes, SourceError, any_of, fetch_wheel
 
 ROOT = Path(__file__).resolve().parent.parent
 PROFILES = ("strict", "wire")
 METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
 PREFIX = "#/$defs/"
-# WIRE.md, key order: three heads and two tails; everything between is alphabetical.
-HEADS = {
-    "response": ("id", "object", "created_at", "status"),
-    "item": ("id", "type", "status"),
-    "object": ("type",),
-}
-TAILS = {"response": ("user", "metadata"), "item": ("metadata",), "object": ()}
 
 
 class Bundle:
@@ -165,7 +159,7 @@ class Bundle:
 
 def wire_order(keys: Any, order: str) -> list[str]:
     """Keys in the order they are written (WIRE.md, JSON 3)."""
-    head, tail = HEADS[order], TAILS[order]
+    head, tail = ENDS[order]
     middle = sorted(key for key in keys if key not in head and key not in tail)
     return [*(key for key in head if key in keys), *middle, *(key for key in tail if key in keys)]
 

@@ -22,7 +22,7 @@ import msgspec
 from respevents._errors import EncodeError, json_path, show
 from respevents._generated import tables
 
-__all__ = ["MAX_DEPTH", "MAX_INT_DIGITS", "alternatives", "canonical", "shape_name", "wire_order"]
+__all__ = ["ENDS", "MAX_DEPTH", "MAX_INT_DIGITS", "alternatives", "canonical", "shape_name", "wire_order"]
 
 MAX_DEPTH = 256
 """Objects and arrays inside each other. Readers give up early: serde_json, which Codex reads with, at 128. And the
@@ -41,7 +41,7 @@ _INT_LIMIT = 10**MAX_INT_DIGITS
 _SMALL = 2**64
 _UNSET = msgspec.UNSET
 
-_ENDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+ENDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "object": (("type",), ()),
     "response": (("id", "object", "created_at", "status"), ("user", "metadata")),
     "item": (("id", "type", "status"), ("metadata",)),
@@ -362,7 +362,7 @@ def _sorted(value: dict[str, Any], head: tuple[str, ...], tail: tuple[str, ...])
 
 def wire_order(shape: str, keys: Iterable[str]) -> list[str]:
     """The order of keys in an object of a shape."""
-    return _sorted(dict.fromkeys(keys), *_ENDS[tables.ORDER.get(shape, "object")])
+    return _sorted(dict.fromkeys(keys), *ENDS[tables.ORDER.get(shape, "object")])
 
 
 _shapes: dict[str, Write] = {}
@@ -377,7 +377,7 @@ def _shape(name: str) -> Write:
 
 
 def _compile_shape(name: str) -> Write:
-    head, tail = _ENDS[tables.ORDER.get(name, "object")]
+    head, tail = ENDS[tables.ORDER.get(name, "object")]
     fields: Mapping[str, Any] = tables.FIELDS.get(name, {})
     if name == "UnknownEvent":
         fields = {"sequence_number": "int", **fields}  # every event has it, known or not

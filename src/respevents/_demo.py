@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import uvicorn
 
-from respevents._errors import RemoteProtocolError
+from respevents._errors import ProtocolError, RemoteProtocolError
 from respevents.failures import Cause, Failure, error_envelope
 from respevents.guard import guard_stream
 from respevents.stream import ResponseStream
@@ -123,7 +123,7 @@ async def _engine(request: Mapping[str, Any], stream: ResponseStream, pause: flo
 
 
 def _frames(request: Mapping[str, Any], pause: float) -> AsyncIterator[bytes]:
-    model = str(request["model"])
+    model = request["model"]
     stream = ResponseStream(model=model, request=request)
     return guard_stream(
         _engine(request, stream, pause),
@@ -197,8 +197,13 @@ def app(pause: float = PAUSE) -> Application:
             return
         request = {"model": "demo", **request}
         if request.get("stream") is True:
+            try:
+                frames = _frames(request, pause)
+            except ProtocolError as error:
+                await _refuse(send, Cause.INVALID_REQUEST, str(error))
+                return
             await _start(send, 200, b"text/event-stream; charset=utf-8")
-            async for chunk in _frames(request, pause):
+            async for chunk in frames:
                 await send({"type": "http.response.body", "body": chunk, "more_body": True})
             await send({"type": "http.response.body", "body": b""})
         else:
@@ -344,11 +349,9 @@ def _serve(port: int) -> int:
             threading.Event().wait()
     except KeyboardInterrupt:
         return 0
-    except OSError as error:
-        print(
-            f"respevents demo: port {port} cannot be used: {error.strerror}. Try another --port.",
-            file=sys.stderr,
-        )
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        print(f"respevents demo: port {port} cannot be used: {why}. Try another --port.", file=sys.stderr)
         return 2
     return 0
 

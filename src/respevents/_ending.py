@@ -158,19 +158,22 @@ class Guard:
     def _classified(self, error: Exception) -> Failure:
         failure: Failure | None = None
         details: dict[str, Any] = {}
-        if isinstance(error, RequestRejected):
-            failure = error.failure
-        elif isinstance(self._classify, Failure):
-            failure = self._classify
-        else:
-            try:
-                answer: object = (self._classify or _default_classify())(error)
-                if isinstance(answer, Failure):  # pyright: ignore[reportUnnecessaryIsInstance]
-                    failure = answer
-                else:
-                    details["classify"] = f"returned {show(answer)}"
-            except Exception as second:  # noqa: BLE001 - a classifier's own fault must not hide the first
-                details["classify"] = f"raised {show(second)}"
+        try:
+            # By the type: an exception may override what `isinstance` asks it.
+            answer: Any
+            kind = type(error)
+            if issubclass(kind, RequestRejected):
+                answer = cast("RequestRejected", error).failure
+            elif isinstance(self._classify, Failure):
+                answer = self._classify
+            else:
+                answer = (self._classify or _default_classify())(error)
+            if isinstance(answer, Failure):
+                failure = answer
+            else:
+                details["classify"] = f"returned {show(answer)}"
+        except Exception as second:  # noqa: BLE001 - a classifier's own fault must not hide the first
+            details["classify"] = f"raised {show(second)}"
         if failure is None:
             return Failure.from_exception(error, details=details)
         if failure.exception is None:

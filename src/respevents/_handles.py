@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from respevents._errors import LocalProtocolError, show
 from respevents._hot import quick
 from respevents._output import route_of, step_fields
+from respevents._writer import Writer, step, wrong
 from respevents.lifecycle import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from respevents._output import Item, Part, Text
-    from respevents._writer import Writer
     from respevents.lifecycle import ItemState, PartState, Row
 
 __all__ = [
@@ -84,6 +84,7 @@ class ItemHandle:
         """Its place in the output; None until it was added."""
         return None if self._item is None else self._item.index
 
+    @step
     def open(self) -> bytes:
         """Add the item now, before it has anything to say. Raises LocalProtocolError once it is done."""
         if self._item is None:
@@ -102,6 +103,7 @@ class ItemHandle:
             )
         return b""
 
+    @step
     def done(self, *, status: Literal["incomplete", "failed"] | None = None, **fields: Any) -> bytes:
         """Close the item: the events that are left of it, then `response.output_item.done`.
 
@@ -156,6 +158,7 @@ class ItemHandle:
         quick = self._quick.get(kind)
         return self._slow_delta(kind, name, text) if quick is None else quick(text)
 
+    @step
     def _slow_delta(self, kind: str, name: str, text: Any) -> bytes:
         self._arm(kind, None)
         text = expect_text(name, text, kind)
@@ -213,6 +216,7 @@ class _Parts(ItemHandle):
         super().__init__(writer, item)
         self._part: Part | None = None
 
+    @step
     def close_part(self) -> bytes:
         """Close the part that is open; the next text starts another. Without an open part it gives b""."""
         out, part = b"", self._part
@@ -235,6 +239,7 @@ class _Parts(ItemHandle):
         self._part = item.parts[key, number]
         return out
 
+    @step
     def _say(
         self,
         kind: str,
@@ -251,6 +256,8 @@ class _Parts(ItemHandle):
         assert row.part is not None
         text = expect_text(name, text, kind)
         added = [] if logprobs is None else self._writer.vet({"logprobs": logprobs}, None)["logprobs"]
+        if not isinstance(added, list):
+            raise wrong("logprobs", "a list of objects with token, logprob, bytes and top_logprobs", logprobs)
         if not text and not added:
             return b""
         out, writer = self._open_part(opener, row.index, row.part, body), self._writer
@@ -315,6 +322,7 @@ class MessageItem(_Parts):
         part = {"part": {"type": "refusal", "refusal": ""}}
         return self._say(_REFUSAL, "response.content_part.added", part, "refusal", text)
 
+    @step
     def annotation(self, annotation: Any) -> bytes:
         """An annotation of the text that is open: a mapping (`type`: url_citation, file_citation, ...) or a model."""
         kind = "response.output_text.annotation.added"
@@ -378,6 +386,7 @@ class ShellCallOutputItem(ItemHandle):
 
     __slots__ = ()
 
+    @step
     def output(self, stdout: str = "", stderr: str = "") -> bytes:
         """A piece of what the command wrote."""
         kind = "response.shell_call_output_content.delta"
@@ -391,10 +400,12 @@ class ShellCallOutputItem(ItemHandle):
         writing = self._now().writing
         return out + self._written({name: writing[name].push(text) for name, text in given.items() if text})
 
+    @step
     def exited(self, exit_code: int) -> bytes:
         """The command ended with this code. What is written next belongs to the next command."""
         return self._ended({"type": "exit", "exit_code": exit_code})
 
+    @step
     def timed_out(self) -> bytes:
         """The command was stopped."""
         return self._ended({"type": "timeout"})
@@ -450,6 +461,7 @@ class McpListToolsItem(ItemHandle):
     __slots__ = ()
     _first = ("response.mcp_list_tools.in_progress",)
 
+    @step
     def failed(self, error: str) -> bytes:
         """The server gave no list: `response.mcp_list_tools.failed`, and the item is done."""
         self._writer.vet({"error": error}, "item")
@@ -467,6 +479,7 @@ class McpCallItem(ItemHandle):
         """A piece of the arguments, a JSON object as text."""
         return self._delta("response.mcp_call_arguments.delta", "arguments", text)
 
+    @step
     def failed(self, error: Any) -> bytes:
         """The call failed: `response.mcp_call.failed`, and the item is done.
 
@@ -494,6 +507,7 @@ class WebSearchCallItem(ItemHandle):
     __slots__ = ()
     _first = ("response.web_search_call.in_progress",)
 
+    @step
     def searching(self) -> bytes:
         """The search runs."""
         return self._step("response.web_search_call.searching")
@@ -505,6 +519,7 @@ class FileSearchCallItem(ItemHandle):
     __slots__ = ()
     _first = ("response.file_search_call.in_progress",)
 
+    @step
     def searching(self) -> bytes:
         """The search runs."""
         return self._step("response.file_search_call.searching")
@@ -520,6 +535,7 @@ class CodeInterpreterCallItem(ItemHandle):
         """A piece of the code."""
         return self._delta("response.code_interpreter_call_code.delta", "code", text)
 
+    @step
     def interpreting(self) -> bytes:
         """The code is whole, and runs."""
         return self._step("response.code_interpreter_call.interpreting")
@@ -531,10 +547,12 @@ class ImageGenerationCallItem(ItemHandle):
     __slots__ = ()
     _first = ("response.image_generation_call.in_progress",)
 
+    @step
     def generating(self) -> bytes:
         """The image is being made."""
         return self._step("response.image_generation_call.generating")
 
+    @step
     def partial_image(self, partial_image_b64: str, **fields: Any) -> bytes:
         """What the image looks like so far, base64; `fields` are `size`, `quality`, `background`, `output_format`."""
         kind = "response.image_generation_call.partial_image"
@@ -555,6 +573,7 @@ class CompactionItem(ItemHandle):
 
     __slots__ = ()
 
+    @step
     def compacting(self) -> bytes:
         """It is being made."""
         return self._step("response.compaction.compacting")
@@ -568,11 +587,13 @@ class Audio:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
+    @step
     def sound(self, data: str) -> bytes:
         """A piece of the sound, base64."""
         kind = "response.audio.delta"
         return self._delta(kind, expect_text("data", data, kind))
 
+    @step
     def transcript(self, text: str) -> bytes:
         """A piece of the transcript."""
         kind = "response.audio.transcript.delta"
@@ -585,6 +606,7 @@ class Audio:
         out = self._writer.run(kind)
         return out + self._writer.emit({"type": kind, "delta": delta})
 
+    @step
     def done(self) -> bytes:
         """Close what is open of the two."""
         return self._writer.close_audio()

@@ -192,8 +192,11 @@ class Output:
             self.items[index] = Item(index, event["item"])
             return
         item = self.items.get(index)
-        if item is None:
-            return  # of a stream that was continued
+        if item is None:  # of a stream that was continued: the client has its start
+            if row.type == "response.output_item.done":
+                self.items[index] = item = Item(index, event["item"])
+                item.done = True
+            return
         if row.type == "response.output_item.done":
             item.wire, item.done = event["item"], True
             item.parts.clear()
@@ -218,7 +221,7 @@ class Output:
             opener = None if row.done or row.whole else row.type
             part = item.parts[key] = Part(*key, kind if isinstance(kind, str) else "", opener, wire)
         if row.type == "response.output_text.annotation.added":
-            part.wire.setdefault("annotations", []).append(event["annotation"])
+            _append_to(part.wire, "annotations", event.get("annotation"))
         elif part.kind == "output":
             _output(row, item, part, event)
         elif row.done:
@@ -355,9 +358,13 @@ def _list(value: Any) -> list[Any]:
 
 
 def _append(item: Item, name: str, value: dict[str, Any]) -> None:
-    held = item.wire.get(name)
+    _append_to(item.wire, name, value)
+
+
+def _append_to(wire: dict[str, Any], name: str, value: Any) -> None:
+    held = wire.get(name)
     # A new list: events that were built from the old one stay as they were.
-    item.wire[name] = [*(held if isinstance(held, list) else []), value]
+    wire[name] = [*(held if isinstance(held, list) else []), value]
 
 
 def _place(wire: dict[str, Any], path: tuple[str, ...], value: Any) -> None:

@@ -19,7 +19,7 @@ from respevents.wire import encode_json, to_wire
 if TYPE_CHECKING:
     from respevents.failures import Failure, Policy
 
-__all__ = ["checked_usage", "ending_events", "random_id", "request_echo", "response_snapshot", "standing"]
+__all__ = ["ECHOED", "checked_usage", "ending_events", "random_id", "request_echo", "response_snapshot", "standing"]
 
 
 _VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
@@ -66,6 +66,9 @@ _ECHOES: Final[Mapping[str, _Echo]] = {
     "truncation": _Echo("disabled", (str,), "a string"),
     "user": _NULL_TEXT,
 }
+
+ECHOED: Final = frozenset(_ECHOES)
+"""Keys of a Response that repeat the request."""
 
 _WEB_SEARCH: Final = {"search_context_size": "medium", "user_location": None}
 

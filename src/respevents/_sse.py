@@ -122,7 +122,7 @@ class FrameDecoder:
                 self._offset += length
                 start += length
                 continue
-            stop = self._find_end(data, start)
+            stop = self._find_end(data, start, plain=plain)
             if stop < 0:
                 break
             raw = bytes(self._head) + data[start:stop] if self._head else data[start:stop]
@@ -137,6 +137,8 @@ class FrameDecoder:
         if len(self._head) + end - start > self._max_frame:
             self._fail(frames)
         cut = max(start, end - _REACH)
+        if self._offset == 0 and not self._head and end - start <= len(_BOM) + 2:
+            cut = start  # a byte order mark and a line end are looked at together
         if cut > start:
             self._head += memoryview(data)[start:cut]
         self._tail = data[cut:]
@@ -161,11 +163,11 @@ class FrameDecoder:
         match = _LINE_END.match(data, start)
         return match.end() if match else 0
 
-    def _find_end(self, data: bytes, start: int) -> int:
+    def _find_end(self, data: bytes, start: int, *, plain: bool) -> int:
         """The end of the frame that starts or goes on at `start`; -1 when the data does not (surely) hold it."""
         stop = 0 if self._head else self._starts_blank(data, start)
         if not stop:
-            if data.find(b"\r", start) < 0:
+            if plain:  # asked once a chunk: looking for a CR behind each frame would be quadratic
                 at = data.find(b"\n\n", start)
                 return at + 2 if at >= 0 else -1
             match = _BLANK_LINE.search(data, start)

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+import functools
+import re
+import weakref
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
 from respevents._errors import LocalProtocolError, show
 from respevents._generated.tables import EVENTS, FIELDS
 from respevents._output import Item, Joiner, Output
+from respevents._shape import misfit
 from respevents._snapshot import standing
 from respevents.lifecycle import TABLE, ItemState, Lifecycle
 from respevents.wire import frame_bytes, to_wire
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from respevents.lifecycle import Violation
 
-__all__ = ["Random", "Writer", "expect", "sendable", "wrong"]
+__all__ = ["Random", "Writer", "expect", "sendable", "step", "wrong"]
+
+_Step = TypeVar("_Step", bound="Callable[..., bytes]")
 
 _encode: Final = msgspec.json.encode
 """Of what `to_wire` has made: together they are `encode_frame`, and the mapping is kept besides."""
@@ -26,6 +32,7 @@ _encode: Final = msgspec.json.encode
 _BY_CALL: Final = frozenset({"function_call", "custom_tool_call", "shell_call", "shell_call_output"})
 """Items that the openai SDK knows by their `call_id`. (A tool_search_call of OpenAI's changed it on its way.)"""
 
+_ITEM_TYPE: Final = re.compile(r"\$\.(?:item|response\.output\[\d+\])\.type$")
 _PADDING: Final = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
@@ -37,10 +44,40 @@ class Random(Protocol):
         ...
 
 
+class Handle(Protocol):
+    """A handle, as far as the writer knows it."""
+
+    def disarm(self) -> None:
+        """Forget what writes the next delta without a look at the whole state."""
+        ...
+
+
+def step(method: _Step) -> _Step:
+    """A step of the caller's: one that is refused loses nothing (see `Writer.whole`)."""
+
+    @functools.wraps(method)
+    def run(self: Any, *arguments: Any, **named: Any) -> bytes:
+        return self._writer.whole(method, self, *arguments, **named)  # type: ignore[no-any-return]
+
+    return cast("_Step", run)
+
+
 class Writer:
     """The stream below the steps. An event counts once its frame is made; one that is refused changes nothing."""
 
-    __slots__ = ("base", "machine", "number", "obfuscation", "output", "overlap", "transcript")
+    __slots__ = (
+        "_inside",
+        "_made",
+        "base",
+        "handles",
+        "machine",
+        "number",
+        "obfuscation",
+        "output",
+        "overlap",
+        "owed",
+        "transcript",
+    )
 
     def __init__(
         self, base: dict[str, Any], *, starting_after: int | None, overlap: bool, obfuscation: Random | None
@@ -55,6 +92,35 @@ class Writer:
         """Of the audio, which is no item."""
         self.overlap = overlap
         self.obfuscation = obfuscation
+        self.owed = b""
+        """Frames that count, of a step that was refused after them: they go out before the next ones."""
+        self._made: list[bytes] = []
+        self._inside = False
+        self.handles: weakref.WeakSet[Handle] = weakref.WeakSet()
+
+    def whole(self, step: Callable[..., bytes], *arguments: Any, **named: Any) -> bytes:
+        """Run one step of the caller's. What it made before it raised is not lost, and neither is the order."""
+        if self._inside:
+            return step(*arguments, **named)
+        self._inside, self._made = True, []
+        try:
+            out = step(*arguments, **named)
+        except BaseException:
+            self.owed += b"".join(self._made)
+            for handle in self.handles:  # what they have ready does not look at what is owed
+                handle.disarm()
+            raise
+        finally:
+            self._inside = False
+        if self.owed:
+            out, self.owed = self.owed + out, b""
+        return out
+
+    def made(self, frame: bytes) -> bytes:
+        """Note a frame that counts."""
+        if self._inside:
+            self._made.append(frame)
+        return frame
 
     def adopt(self, item: Any) -> None:
         """An item that was done before this stream goes on."""
@@ -154,9 +220,25 @@ class Writer:
         event["sequence_number"] = self.number
         self.refuse(self.machine.check(event))
         wire = to_wire(event)
+        self.fit(wire)
         frame = frame_bytes(wire["type"], _encode(wire))
         self.take(wire["type"], wire)
-        return frame
+        return self.made(frame)
+
+    def fit(self, wire: dict[str, Any]) -> None:
+        """What the caller put into an event has the shape that the strict schema gives it."""
+        found = misfit(wire, EVENTS[wire["type"]])
+        # The type of a whole item was looked at where it was given: one newer than the set is let through on purpose.
+        if found is not None and not _ITEM_TYPE.match(found.path):
+            raise LocalProtocolError(
+                "A value has another shape",
+                event=wire["type"],
+                state=self.machine.state,
+                path=found.path,
+                expected=found.expected,
+                got=found.got,
+                fix="Correct what was passed in; keys that the schema does not name are free.",
+            )
 
     def take(self, kind: str, wire: dict[str, Any]) -> None:
         self.machine.feed(wire)

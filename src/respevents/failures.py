@@ -36,6 +36,8 @@ __all__ = [
 MAX_MESSAGE: Final = 8192
 """Characters of a failure's text that reach the client: a whole validation report, not a megabyte of echoed input."""
 
+_LONGEST_DELAY: Final = 3.2e9
+
 ErrorShape = Literal["both", "nested", "flat"]
 Tail = Literal["error,failed", "failed,error", "failed"]
 Reraise = Literal["never", "faults"]
@@ -57,8 +59,8 @@ def safe_text(text: object, limit: int = MAX_MESSAGE) -> str:
     `str()`; an object that refuses gives "". Never raises for an `Exception`.
     """
     try:
-        # The slot of `str` and not `str(text)`: a subclass may override everything it is asked.
-        plain = str.__str__(text) if isinstance(text, str) else str.__str__(str(text))
+        # The type and the slot of `str`, not `isinstance` and `str(text)`: an object may override all it is asked.
+        plain = str.__str__(text) if issubclass(type(text), str) else str.__str__(str(text))
     except Exception:  # noqa: BLE001 - an exception's __str__ may raise anything; the failure still has to be told
         return ""
     size = len(plain)
@@ -72,7 +74,7 @@ def safe_text(text: object, limit: int = MAX_MESSAGE) -> str:
 
 
 def _class_name(error: BaseException) -> str:
-    return safe_text(type.__getattribute__(type(error), "__name__"), 200)
+    return safe_text(type.__dict__["__name__"].__get__(type(error)), 200)
 
 
 def _one_of(owner: str, name: str, value: object, allowed: tuple[str, ...]) -> None:
@@ -81,7 +83,8 @@ def _one_of(owner: str, name: str, value: object, allowed: tuple[str, ...]) -> N
 
 
 def _typed(name: str, value: object, kinds: type | tuple[type, ...], expected: str) -> None:
-    if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is not bool):
+    kind: type[Any] = type(value)  # and not isinstance: an exception may override what that asks
+    if not issubclass(kind, kinds) or (kind is bool and kinds is not bool):
         raise TypeError(f"Failure({name}=...): expected {expected}, got {show(value)}")
 
 
@@ -156,9 +159,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
                     raise ValueError(f"Failure({name}=...): expected 0 or more tokens, got {value}")
         if self.retry_after is not None:
             _typed("retry_after", self.retry_after, (int, float), "a number of seconds")
-            if not (math.isfinite(self.retry_after) and self.retry_after >= 0):
+            if not 0 <= self.retry_after <= _LONGEST_DELAY:  # false for NaN too
                 raise ValueError(
-                    f"Failure(retry_after=...): expected a finite number of seconds, got {self.retry_after}"
+                    "Failure(retry_after=...): expected a finite number of seconds, at most a hundred years, got "
+                    f"{show(self.retry_after)}"
                 )
         _typed("details", self.details, Mapping, "a mapping")
         fill(self, "details", dict(self.details))
@@ -195,7 +199,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         text = safe_text(self.message)
         generic = CATALOGUE[self.cause].generic
         # Our own exception says nothing by its name.
-        named = None if isinstance(self.exception, RequestRejected) else self.exception
+        named = None if issubclass(type(self.exception), RequestRejected) else self.exception
         if isinstance(policy.expose, Mapping):
             exposure = policy.expose.get(self.cause, "message" if generic is None else "nothing")
         else:

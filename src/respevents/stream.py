@@ -14,15 +14,16 @@ LocalProtocolError, and nothing of it is sent. Not thread-safe.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from respevents import _handles as handles
-from respevents._errors import LocalProtocolError, show
+from respevents._errors import EncodeError, LocalProtocolError, show
 from respevents._objects import UnknownItem
 from respevents._snapshot import checked_usage, ending_events, random_id, response_snapshot
-from respevents._writer import Writer, expect, sendable, wrong
+from respevents._writer import Writer, expect, sendable, step, wrong
 from respevents.failures import Failure, Policy, safe_text
 from respevents.lifecycle import ITEMS
 from respevents.wire import encode_frame, to_wire
@@ -73,6 +74,8 @@ class ResponseStream:
         expect("created_at", created_at, (int, type(None)), "whole seconds since 1970")
         expect("policy", policy, (Policy, type(None)), "a Policy")
         expect("starting_after", starting_after, (int, type(None)), "the sequence_number the client has")
+        if starting_after is not None and starting_after < 0:
+            raise wrong("starting_after", "the sequence_number the client has", starting_after)
         expect("id_factory", id_factory, Callable, "a function from prefix to id")
         expect("clock", clock, Callable, "a function that gives seconds since 1970")
         self._id_factory, self._clock = id_factory, clock
@@ -85,6 +88,10 @@ class ResponseStream:
             request=request,
             strict=True,
         )
+        # A copy: what the caller does to the request afterwards does not change the response. A request that cannot be
+        # written stays as it is, for `start` to name it and `fail` to do without it.
+        with contextlib.suppress(EncodeError):
+            base = to_wire(base)
         self._writer = Writer(base, starting_after=starting_after, overlap=overlap, obfuscation=obfuscation)
         for item in output:
             self._writer.adopt(item)
@@ -131,6 +138,7 @@ class ResponseStream:
 
     # ---- the response
 
+    @step
     def start(self, *, queued: bool | None = None) -> bytes:
         """`response.created` and `response.in_progress`.
 
@@ -143,10 +151,12 @@ class ResponseStream:
         out = self._writer.emit_response("response.created", first)
         return out + self._writer.emit_response(f"response.{first}", first)
 
+    @step
     def in_progress(self) -> bytes:
         """`response.in_progress`, where it was not sent with `start`."""
         return self._writer.emit_response("response.in_progress", "in_progress")
 
+    @step
     def complete(self, usage: Any = None) -> bytes:
         """Close what is open, then `response.completed`.
 
@@ -155,6 +165,7 @@ class ResponseStream:
         """
         return self._end("completed", usage)
 
+    @step
     def incomplete(self, reason: str, usage: Any = None) -> bytes:
         """Close what is open as `incomplete`, then `response.incomplete`.
 
@@ -163,6 +174,7 @@ class ResponseStream:
         expect("reason", reason, str, "max_output_tokens or content_filter")
         return self._end("incomplete", usage, incomplete_details={"reason": sendable("reason", reason)})
 
+    @step
     def fail(self, failure: Failure) -> bytes:
         """`error` and `response.failed`, as the policy has them; before `start` its frames come first.
 
@@ -173,36 +185,39 @@ class ResponseStream:
         expect("failure", failure, Failure, "a Failure")
         if self._writer.machine.ended or failure.ending_for(self._policy) == "silent":
             return b""
-        plain = response_snapshot(
-            model=safe_text(self._writer.base["model"]),
-            id=safe_text(self._writer.base["id"]),
-            created_at=self.created_at,
-            request=self._request,
-        )
         done = self._writer.output.done_items() if self._policy.failed_output == "done" else []
-        for base, output in ((self._writer.base, done), (plain, done), (plain, [])):
+        for known, request, output in ((True, None, done), (False, self._request, done), (False, None, [])):
             state = self._writer.machine.state
-            events = ending_events(
-                failure,
-                self._policy,
-                base,
-                output,
-                self._writer.number,
-                started=state != "idle",
-                told=failure.error_object(self._policy) if state == "error" else None,
-            )
             try:
+                events = ending_events(
+                    failure,
+                    self._policy,
+                    self._writer.base if known else self._plain(request),
+                    output,
+                    self._writer.number,
+                    started=state != "idle",
+                    told=failure.error_object(self._policy) if state == "error" else None,
+                )
                 frames = [encode_frame(event) for event in events]
             except Exception:  # noqa: BLE001, S112 - what a request holds must not keep the failure from being told
                 continue
             for event in events:
                 self._writer.machine.feed(event)
             self._writer.number += len(events)
-            return b"".join(frames)
+            return self._writer.made(b"".join(frames))
         raise AssertionError("a plain failure can always be written")
+
+    def _plain(self, request: Any) -> dict[str, Any]:
+        """The response without what cannot be written."""
+        base = self._writer.base
+        return response_snapshot(
+            model=safe_text(base["model"]), id=safe_text(base["id"]), created_at=self.created_at, request=request
+        )
 
     def _end(self, status: str, usage: Any, **extra: Any) -> bytes:
         counts = checked_usage(usage)
+        if status == "completed":
+            extra["completed_at"] = int(self._clock())  # before anything is sent: a caller's clock may raise
         kind = f"response.{status}"
         out = self._writer.run(kind)
         cut = status if status == "incomplete" else None
@@ -211,10 +226,9 @@ class ResponseStream:
         for item in items:
             out += self._writer.close(item, cut)
         out += self._writer.close_audio()
-        if status == "completed":
-            extra["completed_at"] = int(self._clock())
         return out + self._writer.emit_response(kind, status, usage=counts, **extra)
 
+    @step
     def keepalive(self, *, event: bool = False) -> bytes:
         """Something to send while nothing happens: an SSE comment, which every reader skips, at any time.
 
@@ -225,6 +239,7 @@ class ResponseStream:
             return b""
         return self._writer.emit({"type": "keepalive"}) if event else _KEEPALIVE
 
+    @step
     def send(self, event: Any) -> bytes:
         """Any event as it is: a class of `respevents.events`, a mapping or a pydantic model.
 
@@ -238,7 +253,8 @@ class ResponseStream:
             raise LocalProtocolError(
                 "An event has a type", path="$.type", expected="the type of the event", got=show(kind)
             )
-        if wire.setdefault("sequence_number", self._writer.number) != self._writer.number:
+        number = wire.setdefault("sequence_number", self._writer.number)
+        if number != self._writer.number or isinstance(number, bool):
             raise LocalProtocolError(
                 "The event has another number",
                 event=kind,
@@ -252,7 +268,7 @@ class ResponseStream:
         self._writer.agree(kind, wire)
         frame = encode_frame(wire)
         self._writer.take(kind, wire)
-        return frame
+        return self._writer.made(frame)
 
     # ---- the items
 
@@ -422,6 +438,7 @@ class ResponseStream:
         """Spoken output: `.sound(base64)`, `.transcript(...)`, `.done()`."""
         return handles.Audio(self._writer)
 
+    @step
     def item(self, item: Any, *, added: Mapping[str, Any] | None = None) -> bytes:
         """Any output item that is known whole: `response.output_item.added` and `response.output_item.done`.
 

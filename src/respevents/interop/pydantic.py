@@ -164,7 +164,8 @@ class _Translator:
         return _SCALARS[kind]()
 
     def _reference(self, name: str) -> CoreSchema:
-        ref = f"respevents.{self._profile}.{name}:0"  # pydantic names the definition by what stands before the colon
+        # pydantic names the definition by what stands before the colon; the two forms of it must not be mixed up.
+        ref = f"respevents.{self._profile}.{name}:{int(self._tagged)}"
         if name not in self._made:
             self._made[name] = None  # a definition may hold itself
             self._made[name] = self._object(self._defs[name], ref)

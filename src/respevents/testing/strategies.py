@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from respevents._extras import load
+
+if not TYPE_CHECKING:
+    load("hypothesis", needed_by=__name__)
+
 from hypothesis import strategies as st
 
 from respevents import schemas
