@@ -1,0 +1,674 @@
+"""`validate_stream`: a captured stream held against the protocol, every fault named.
+
+`StreamValidator` is sans-IO: bytes in, findings out, in one pass and bounded memory. Its layers are framing (the frame
+decoder's raw bytes), JSON, schema (jsonschema-rs decides, jsonschema explains), the lifecycle machine that the builder
+obeys too, ids, numbers, accumulated text, usage, and the ending. After a fault it reads on from where a client would.
+What a rule means, and whom it breaks, stands in `findings`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from respevents import schemas
+from respevents._errors import RemoteProtocolError, show
+from respevents._extras import load
+from respevents._stream_checks import StreamChecks
+from respevents.findings import BY_NAME, CLIENTS, LIFECYCLE, RULES, Rule, Severity
+from respevents.lifecycle import TERMINAL, Lifecycle
+from respevents.wire import FrameDecoder, decode_json
+
+if TYPE_CHECKING:
+    import os
+
+    from respevents.captures import Capture
+    from respevents.wire import Frame
+
+__all__ = ["Dialect", "Finding", "Report", "StreamValidator", "validate_file", "validate_stream"]
+
+Dialect = Literal["openai", "open-responses"]
+Framing = Literal["sse", "json-lines"]
+
+_CHUNK: Final = 1 << 16
+_ONCE: Final = frozenset(
+    {
+        "event-line-missing", "line-ends", "bare-cr", "data-before-event", "id-or-retry-line", "sequence-missing",
+        "several-data-lines", "response-id-changed", "item-id-mismatch", "item-id-changed", "response-changed",
+        "error-shape", "error-key-in-event", "id-missing",
+    }
+)  # fmt: skip
+"""Rules that a server breaks in every event or in none: reported at the first."""
+
+_DONE: Final = b"[DONE]"
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault at one place. `frame` counts from 0 (at the end of the stream: the number of frames), `offset` is the
+    frame's first byte in the body, `path` a JSON path into its data.
+    """
+
+    rule: str
+    name: str
+    severity: Severity
+    frame: int
+    offset: int
+    path: str
+    message: str
+    breaks: str
+    fix: str
+    event: str | None = None
+
+    def __str__(self) -> str:
+        where = f"frame {self.frame}, byte {self.offset}" + (f", {self.event}" if self.event else "")
+        at = f" at {self.path}" if self.path != "$" else ""
+        return f"{self.severity} {self.rule} {self.name} ({where}): {self.message}{at}. {self.breaks} {self.fix}"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """What the validator says of one stream. `events` and `frames` are counts."""
+
+    findings: tuple[Finding, ...]
+    events: int
+    frames: int
+    dialect: Dialect
+    schema: str
+    profile: str
+    framing: Framing = "sse"
+    name: str = "<bytes>"
+
+    @property
+    def ok(self) -> bool:
+        """No finding has the severity error."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data."""
+        return {"name": self.name, "ok": self.ok, **msgspec.to_builtins(self)}
+
+    def __str__(self) -> str:
+        counts = {level: sum(one.severity == level for one in self.findings) for level in ("error", "warning", "info")}
+        said = ", ".join(f"{count} {level}" for level, count in counts.items() if count) or "no findings"
+        head = f"{self.name}: {self.events} events, {said}"
+        return "\n".join([head, *(f"  {finding}" for finding in self.findings)])
+
+
+class StreamValidator:
+    """The validator of one stream.
+
+    - `schema`: the set (`schemas.VERSIONS`), `profile`: `wire` (what to accept) or `strict` (what to emit).
+    - `dialect`: `openai` or `open-responses`; None tells it by the stream.
+    - `client`: one of `findings.CLIENTS`, whose hazards become errors.
+    - `strict`: unknown events, items and keys are errors.
+    - `fragment`: a piece of a stream: it may start and end anywhere.
+    - `select`, `ignore`: rule ids or names (a prefix such as `RE6` stands for its layer).
+    - `framing`: `sse`, or `json-lines` for a log of one event a line (a WebSocket).
+
+    Raises ValueError for what does not exist.
+    """
+
+    def __init__(
+        self,
+        *,
+        schema: str = schemas.NEWEST,
+        profile: schemas.Profile = "wire",
+        dialect: Dialect | None = None,
+        client: str | None = None,
+        strict: bool = False,
+        fragment: bool = False,
+        select: Iterable[str] = (),
+        ignore: Iterable[str] = (),
+        framing: Framing = "sse",
+        name: str = "<bytes>",
+        max_frame: int = 64 * 1024 * 1024,
+    ) -> None:
+        _among("dialect", dialect, ("openai", "open-responses", None))
+        _among("client", client, (*CLIENTS, None))
+        _among("framing", framing, ("sse", "json-lines"))
+        _among("profile", profile, ("wire", "strict"))
+        _among("schema", schema, schemas.VERSIONS)
+        self._schema, self._profile, self._dialect, self._client = schema, profile, dialect, client
+        self._strict, self._fragment, self._framing, self._name = strict, fragment, framing, name
+        self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)
+        self._shapes = _shapes(schema, profile)
+        self._decoder = FrameDecoder(max_frame)
+        self._lines = bytearray()
+        self._offset = 0
+        self._findings: list[Finding] = []
+        self._new: list[Finding] = []
+        self._said: set[tuple[str, str]] = set()
+        self._frame = -1
+        self._frames = self._events = 0
+        self._at = 0
+        self._kind: str | None = None
+        self._machine: Lifecycle | None = None
+        self._checks = StreamChecks(self._find)
+        self._done_marker = False
+        self._bare_error = False
+        self._failed: RemoteProtocolError | None = None
+        self._closed = False
+
+    # ---- bytes
+
+    def feed(self, chunk: bytes) -> list[Finding]:
+        """Take the next bytes of the body; the findings they lead to. After `close` nothing is taken."""
+        self._new = []
+        if self._closed or self._failed is not None:
+            return []
+        if self._framing == "json-lines":
+            self._lines += chunk
+            *lines, rest = self._lines.split(b"\n")
+            self._lines = bytearray(rest)
+            for line in lines:
+                self._line(bytes(line), len(line) + 1)
+            return self._new
+        try:
+            frames = self._decoder.feed(chunk)
+        except RemoteProtocolError as error:
+            for frame in error.frames:
+                self._look(frame)
+            self._failed = error
+            self._frame, self._at, self._kind = self._frames, error.offset or 0, None
+            self._find("no-event-stream", f"{error.what}, and nothing after it was read")
+            return self._new
+        for frame in frames:
+            self._look(frame)
+        return self._new
+
+    def close(self) -> Report:
+        """The stream has ended: what is wrong with that, and the report."""
+        if not self._closed:
+            self._new = []
+            if self._framing == "json-lines" and self._lines:
+                self._line(bytes(self._lines), len(self._lines))
+            for frame in self._decoder.close():
+                self._look(frame)
+            self._closed = True
+            self._end()
+        dialect = self._dialect or ("open-responses" if self._looks_open() else "openai")
+        findings = self._findings
+        if dialect == "open-responses":
+            findings = [again for one in findings if (again := self._graded(one, dialect)) is not None]
+            if not self._done_marker and not self._fragment and self._events:
+                self._frame, self._at, self._kind = self._frames, self._offset, None
+                rule = BY_NAME["done-marker-missing"]
+                if self._wanted(rule):
+                    findings = [*findings, self._made(rule, "error", "The stream has no [DONE]", "$")]
+        return Report(
+            findings=tuple(findings),
+            events=self._events,
+            frames=self._frames,
+            dialect=dialect,
+            schema=self._schema,
+            profile=self._profile,
+            framing=self._framing,
+            name=self._name,
+        )
+
+    def _looks_open(self) -> bool:
+        return self._checks.reasoning_delta
+
+    def _line(self, line: bytes, size: int) -> None:
+        start, self._offset = self._offset, self._offset + size
+        if not line.strip():
+            return
+        self._frame, self._at, self._kind = self._frames, start, None
+        self._frames += 1
+        self._data(line.strip())
+
+    def _look(self, frame: Frame) -> None:
+        self._frame, self._at, self._kind = self._frames, frame.offset, None
+        self._frames += 1
+        self._offset = frame.offset + len(frame.raw)
+        raw, data = frame.raw, frame.data
+        plain = frame.event is not None and raw.startswith(b"event: ")
+        if not plain or b"\r" in raw or not frame.complete:
+            self._framed(frame)
+        if data == _DONE:
+            if self._done_marker:
+                self._find("after-done-marker", "A second [DONE]")
+            self._done_marker = True
+            self._find("done-marker", "The stream sends [DONE]")
+            return
+        if not data:
+            return
+        if self._done_marker:
+            self._find("after-done-marker", "An event follows [DONE]")
+        self._data(data, frame.event)
+
+    def _framed(self, frame: Frame) -> None:
+        """The raw bytes of a frame that is not written as OpenAI writes it."""
+        raw = frame.raw
+        if frame.offset == 0 and raw.startswith(_BOM):
+            self._find("byte-order-mark", "The body starts with a byte order mark")
+            raw = raw[len(_BOM) :]
+        if b"\r" in raw:
+            bare = raw.replace(b"\r\n", b"\n")
+            if b"\r" in bare:
+                self._find("bare-cr", "A line ends with a lone CR")
+            else:
+                self._find("line-ends", "Lines end with CRLF")
+            raw = bare.replace(b"\r", b"\n")
+        names = [line.partition(b":")[0] for line in raw.split(b"\n") if line and not line.startswith(b":")]
+        if not frame.complete and names:
+            self._find("blank-line-missing", "The last frame has no blank line behind it")
+        strange = [name for name in names if name not in {b"event", b"data", b"id", b"retry"}]
+        if strange:
+            self._find("no-event-stream", f"A line starts with {show(strange[0][:40].decode('utf-8', 'replace'))}")
+        if b"id" in names or b"retry" in names:
+            self._find("id-or-retry-line", "A frame has an id: or retry: line")
+        if names.count(b"data") > 1:
+            self._find("several-data-lines", f"The data stands in {names.count(b'data')} lines")
+        if b"event" in names and b"data" not in names:
+            self._find("event-without-data", f"The frame has event: {show(frame.event)} and no data")
+        if b"data" in names and frame.data != _DONE:
+            if b"event" not in names:
+                self._find("event-line-missing", "The frame has no event: line")
+            elif names.index(b"data") < names.index(b"event"):
+                self._find("data-before-event", "The data stands before the event's name")
+
+    # ---- one event
+
+    def _data(self, data: bytes, name: str | None = None) -> None:
+        try:
+            event = decode_json(data)
+        except RemoteProtocolError as error:
+            event = self._mended(data, error)
+        if event is _NOTHING:
+            return
+        if not isinstance(event, dict):
+            self._find("not-an-object", f"The data is {show(event)}")
+            return
+        self._events += 1
+        kind = event.get("type")
+        if not isinstance(kind, str) or not kind:
+            if "error" in event and not self._bare_error:
+                self._bare_error = True
+            self._find("type-missing", f"The event has the type {show(kind)}", "$.type")
+            self._checks.bare(event)
+            return
+        self._kind = kind
+        if name is not None and name != kind:
+            self._find("event-line-mismatch", f"The frame says event: {show(name)}, the data {show(kind)}", "$.type")
+        if b"." in data or b"e" in data or b"E" in data:
+            for path, value in self._shapes.floats(event, kind):
+                self._find("float-for-integer", f"{show(value)} stands where an integer belongs", path)
+        self._shape(event, kind)
+        self._move(event, kind)
+
+    def _mended(self, data: bytes, error: RemoteProtocolError) -> Any:
+        """Name every trap of a document, and read it as far as it can be read."""
+        text = data.decode("utf-8", "replace")
+        if "UTF-8" in error.what:
+            self._find("invalid-utf-8", error.what)
+        traps: list[tuple[str, str]] = []
+
+        def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
+            whole = dict(found)
+            if len(whole) < len(found):
+                twice = next(key for at, (key, _) in enumerate(found) if key in {one for one, _ in found[:at]})
+                traps.append(("duplicate-key", f"The key {show(twice)} stands twice in an object"))
+            return whole
+
+        def constant(word: str) -> float:
+            traps.append(("not-a-number", f"{word} stands where a value belongs"))
+            return 0.0
+
+        def number(digits: str) -> float:
+            value = float(digits)
+            if value in {float("inf"), float("-inf")}:
+                traps.append(("number-out-of-range", f"{digits[:24]} is beyond what a double holds"))
+                return 0.0
+            return value
+
+        try:
+            event = json.loads(text, object_pairs_hook=pairs, parse_constant=constant, parse_float=number)
+        except RecursionError:
+            self._find("too-deep", error.what)
+            return _NOTHING
+        except ValueError:
+            trap = "too-deep" if "nested deeper" in error.what else "not-json"
+            self._find(trap, error.what, error.path or "$")
+            return _NOTHING
+        if "nested deeper" in error.what:
+            self._find("too-deep", error.what)
+            return _NOTHING
+        if "surrogate" in error.what or "\\u" in text:
+            cleaned, lone = _without_surrogates(event)
+            if lone:
+                traps.append(("lone-surrogate", "A string holds half of a surrogate pair"))
+            event = cleaned
+        for rule, message in dict.fromkeys(traps):
+            self._find(rule, message)
+        if not traps and "UTF-8" not in error.what:
+            self._find("not-json", error.what, error.path or "$")
+        return event
+
+    def _shape(self, event: dict[str, Any], kind: str) -> None:
+        if not self._shapes.knows(kind):
+            self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+            return
+        if not self._shapes.accepts(event, kind):
+            for rule, path, message in self._shapes.faults(event, kind):
+                self._find(rule, message, path)
+        if self._strict:
+            for path, key in self._shapes.unknown(event, kind):
+                self._find("unknown-field", f"The schema names no {show(key)}", path)
+
+    def _move(self, event: dict[str, Any], kind: str) -> None:
+        machine = self._machine
+        if machine is None:
+            machine = self._begin(event, kind)
+        before = machine.state
+        violation = machine.feed(event)
+        if violation is not None:
+            slug = violation.rule
+            if slug == "after-terminal" and kind in _TERMINALS:
+                slug = "second-terminal"
+            said = violation.expected if violation.path is None else f"expected {violation.expected}"
+            self._find(slug, f"state {violation.state}; expected {said.removeprefix('expected ')}", violation.path or "$")
+        if before in TERMINAL and violation is not None:
+            self._checks.number(event)
+            return
+        self._checks.event(event, kind, machine)
+
+    def _begin(self, event: dict[str, Any], kind: str) -> Lifecycle:
+        number = event.get("sequence_number")
+        later = type(number) is int and number > 0 and kind != "response.created"
+        self._machine = Lifecycle(continued=later or self._fragment)
+        self._checks.begin(continued=later or self._fragment, number=number)
+        return self._machine
+
+    def _end(self) -> None:
+        self._frame, self._at, self._kind = self._frames, self._offset, None
+        if not self._events:
+            if not self._fragment:
+                self._find("empty-stream", "The stream has no events")
+            return
+        machine = self._machine
+        if self._fragment:
+            return
+        if machine is None or not machine.ended:
+            state = "idle" if machine is None else machine.state
+            self._find("unterminated", f"The stream ends in the state {state}, without a terminal event")
+            if state == "error" or (machine is None and self._bare_error):
+                self._find("error-alone", "An error event is the last word")
+        self._checks.end()
+
+    # ---- findings
+
+    def _find(self, name: str, message: str, path: str = "$") -> None:
+        rule = LIFECYCLE.get(name) or BY_NAME[name]
+        if name in _ONCE:
+            if (name, "") in self._said:
+                return
+            self._said.add((name, ""))
+        if not self._wanted(rule):
+            return
+        severity = self._severity(rule, self._dialect or "openai")
+        if severity is None:
+            return
+        finding = self._made(rule, severity, message, path)
+        self._findings.append(finding)
+        self._new.append(finding)
+
+    def _made(self, rule: Rule, severity: Severity, message: str, path: str) -> Finding:
+        return Finding(
+            rule=rule.id,
+            name=rule.name,
+            severity=severity,
+            frame=self._frame,
+            offset=self._at,
+            path=path,
+            message=message,
+            breaks=rule.breaks,
+            fix=rule.fix,
+            event=self._kind,
+        )
+
+    def _severity(self, rule: Rule, dialect: str) -> Severity | None:
+        severity: Severity | Literal["off"] = rule.severity
+        if dialect == "open-responses" and rule.open_responses is not None:
+            severity = rule.open_responses
+        if self._strict and rule.strict is not None:
+            severity = rule.strict
+        if self._client is not None and self._client in rule.clients:
+            severity = "error"
+        return None if severity == "off" else severity
+
+    def _graded(self, finding: Finding, dialect: str) -> Finding | None:
+        severity = self._severity(RULES[finding.rule], dialect)
+        return None if severity is None else msgspec.structs.replace(finding, severity=severity)
+
+    def _wanted(self, rule: Rule) -> bool:
+        if self._select and not any(rule.id.startswith(one) for one in self._select):
+            return False
+        return not any(rule.id.startswith(one) for one in self._ignore)
+
+
+_NOTHING: Final = object()
+_TERMINALS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+def _among(name: str, value: object, known: tuple[object, ...]) -> None:
+    if value not in known:
+        said = ", ".join(str(one) for one in known if one is not None)
+        raise ValueError(f"{name}: expected one of {said}, got {show(value)}")
+
+
+def _rules(name: str, given: Iterable[str]) -> tuple[str, ...]:
+    found: list[str] = []
+    for one in [given] if isinstance(given, str) else given:
+        known = BY_NAME[one].id if one in BY_NAME else one
+        if not any(rule.startswith(known) for rule in RULES) or not known.startswith("RE"):
+            raise ValueError(f"{name}: no rule {show(one)}; `respevents explain` lists them")
+        found.append(known)
+    return tuple(found)
+
+
+def _without_surrogates(value: Any) -> tuple[Any, bool]:
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+        return json.loads(text), True
+    return value, False
+
+
+class _Shapes:
+    """The schema layer: a validator for each event type, made when the first such event comes."""
+
+    def __init__(self, schema: str, profile: schemas.Profile) -> None:
+        self._bundle = schemas.load(schema, profile)
+        self._names = {event["type"]: event["definition"] for event in schemas.manifest(schema)["events"]}
+        self._fast: dict[str, Any] = {}
+        self._library = load("jsonschema_rs", needed_by="respevents.validate")
+
+    def knows(self, kind: str) -> bool:
+        return kind in self._names
+
+    def _schema(self, kind: str) -> dict[str, Any]:
+        return {
+            "$schema": self._bundle["$schema"],
+            "$ref": f"#/$defs/{self._names[kind]}",
+            "$defs": self._bundle["$defs"],
+        }
+
+    def accepts(self, event: dict[str, Any], kind: str) -> bool:
+        check = self._fast.get(kind)
+        if check is None:
+            check = self._fast[kind] = self._library.validator_for(self._schema(kind)).is_valid
+        return bool(check(event))
+
+    def faults(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str, str]]:
+        """(rule, path, message) of everything wrong with an event that was not accepted."""
+        library = load("jsonschema", needed_by="respevents.validate")
+        seen: set[tuple[str, str]] = set()
+        for error in library.Draft202012Validator(self._schema(kind)).iter_errors(event):
+            for one in _innermost(error):
+                missing = one.validator == "required"
+                path = _json_path(one.absolute_path)
+                key = next((key for key in one.validator_value if key not in one.instance), "") if missing else ""
+                found = ("field-missing", f"{path}.{key}") if missing else ("field-shape", path)
+                if found in seen:
+                    continue
+                seen.add(found)
+                message = f"{key} is missing" if missing else _told(one)
+                yield found[0], found[1], message
+
+    def floats(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, float]]:
+        from respevents._generated import tables
+
+        name = tables.EVENTS.get(kind)
+        if name is not None:
+            yield from _floats(event, name, "$")
+
+    def unknown(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str]]:
+        from respevents._generated import tables
+
+        name = tables.EVENTS.get(kind)
+        if name is not None:
+            yield from _unknown(event, name, "$")
+
+
+@functools.lru_cache(maxsize=16)
+def _shapes(schema: str, profile: schemas.Profile) -> _Shapes:
+    """Compiled validators are shared by all streams of a process."""
+    return _Shapes(schema, profile)
+
+
+def _walk(value: Any, kind: Any, path: str) -> Iterator[tuple[str, str, Any]]:
+    """(path, shape, object) of every typed object below a value."""
+    from respevents._reading import shape_of
+
+    if isinstance(kind, str):
+        return
+    if kind[0] == "list" and isinstance(value, list):
+        for at, one in enumerate(value):
+            yield from _walk(one, kind[1], f"{path}[{at}]")
+    elif kind[0] == "map" and isinstance(value, dict):
+        for key, one in value.items():
+            yield from _walk(one, kind[1], f"{path}.{key}")
+    elif kind[0] == "anyof":
+        for one in kind[1:]:
+            yield from _walk(value, one, path)
+    elif kind[0] in {"ref", "oneof"} and isinstance(value, dict):
+        yield path, shape_of(kind, value), value
+
+
+def _floats(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[str, float]]:
+    from respevents._generated import tables
+
+    kinds = tables.FIELDS.get(shape, {})
+    for key, one in value.items():
+        kind = kinds.get(key, "any")
+        if type(one) is float and _is_int(kind):
+            yield f"{path}.{key}", one
+        elif isinstance(one, (dict, list)):
+            for where, name, inner in _walk(one, kind, f"{path}.{key}"):
+                yield from _floats(inner, name, where)
+
+
+def _is_int(kind: Any) -> bool:
+    if kind == "int":
+        return True
+    return not isinstance(kind, str) and kind[0] == "anyof" and "int" in kind[1:] and "float" not in kind[1:]
+
+
+def _unknown(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[str, str]]:
+    from respevents._generated import tables
+
+    kinds = tables.FIELDS.get(shape)
+    if kinds is None:
+        return
+    for key, one in value.items():
+        if key not in kinds:
+            yield f"{path}.{key}", key
+        elif isinstance(one, (dict, list)):
+            for where, name, inner in _walk(one, kinds[key], f"{path}.{key}"):
+                yield from _unknown(inner, name, where)
+
+
+def _innermost(error: Any) -> Iterator[Any]:
+    """The errors behind an `anyOf`: those of the branch that was meant (the one of the object's `type`)."""
+    if error.validator != "anyOf" or not error.context:
+        yield error
+        return
+    branches: dict[int, list[Any]] = {}
+    for one in error.context:
+        branches.setdefault(one.relative_schema_path[0], []).append(one)
+    meant = [
+        found
+        for found in branches.values()
+        if not any(list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum"} for one in found)
+    ]
+    if len(meant) == 1:
+        for one in meant[0]:
+            yield from _innermost(one)
+        return
+    yield error
+
+
+def _json_path(parts: Iterable[str | int]) -> str:
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
+
+
+def _told(error: Any) -> str:
+    value = show(error.instance)
+    if error.validator == "type":
+        return f"expected {error.validator_value}, got {value}"
+    if error.validator == "const":
+        return f"expected {show(error.validator_value)}, got {value}"
+    if error.validator == "enum":
+        return f"expected one of {', '.join(map(str, error.validator_value))}, got {value}"
+    return f"{value} has none of the forms that the schema allows"
+
+
+# ---- whole captures -----------------------------------------------------------------------------------------------
+
+
+def validate_stream(
+    source: bytes | bytearray | str | os.PathLike[str] | Iterable[bytes] | Capture, **options: Any
+) -> Report:
+    """Validate one stream: bytes, a path (any capture format), an iterable of chunks, or a `Capture`.
+
+    `options` are those of `StreamValidator`. A file with several streams is refused with ValueError: use
+    `validate_file`. Raises CaptureError for a file that cannot be read.
+    """
+    if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
+        reports = list(validate_file(source, **options))  # type: ignore[arg-type]
+        if len(reports) != 1:
+            raise ValueError(f"{source} holds {len(reports)} streams: use validate_file")
+        return reports[0]
+    if hasattr(source, "chunks") and hasattr(source, "framing"):
+        return _capture(source, options)  # type: ignore[arg-type]
+    validator = StreamValidator(**options)
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        whole = memoryview(bytes(source))
+        chunks: Iterable[bytes] = (bytes(whole[at : at + _CHUNK]) for at in range(0, len(whole), _CHUNK))
+    else:
+        chunks = source  # type: ignore[assignment]
+    for chunk in chunks:
+        validator.feed(chunk)
+    return validator.close()
+
+
+def validate_file(path: str | os.PathLike[str], **options: Any) -> Iterator[Report]:
+    """A report for each stream of a capture file, in any format that `read_captures` knows."""
+    from respevents.captures import read_captures
+
+    for capture in read_captures(path):
+        yield _capture(capture, options)
+
+
+def _capture(capture: Capture, options: Mapping[str, Any]) -> Report:
+    validator = StreamValidator(**{"framing": capture.framing, "name": capture.name, **options})
+    for chunk in capture.chunks():
+        validator.feed(chunk)
+    return validator.close()
