@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
     from respevents.lifecycle import Lifecycle
     from respevents.stream import ResponseStream
+    from respevents.validate import Finding, Report, StreamValidator, validate_file, validate_stream
     from respevents.wire import Frame, FrameDecoder, decode_json, encode_frame, encode_json
 
 __version__ = "0.1.0"
@@ -31,6 +32,7 @@ __all__ = [
     "EncodeError",
     "Failure",
     "FailureCode",
+    "Finding",
     "FinishReason",
     "Frame",
     "FrameDecoder",
@@ -40,8 +42,10 @@ __all__ = [
     "Policy",
     "ProtocolError",
     "RemoteProtocolError",
+    "Report",
     "RequestRejected",
     "ResponseStream",
+    "StreamValidator",
     "UnsetType",
     "__version__",
     "classify",
@@ -55,6 +59,8 @@ __all__ = [
     "read_captures",
     "rejected_frames",
     "rejected_stream",
+    "validate_file",
+    "validate_stream",
 ]
 
 _HOME = {
@@ -83,6 +89,11 @@ _HOME = {
     "rejected_stream": "respevents.guard",
     "Lifecycle": "respevents.lifecycle",
     "ResponseStream": "respevents.stream",
+    "Finding": "respevents.validate",
+    "Report": "respevents.validate",
+    "StreamValidator": "respevents.validate",
+    "validate_file": "respevents.validate",
+    "validate_stream": "respevents.validate",
     "Frame": "respevents.wire",
     "FrameDecoder": "respevents.wire",
     "decode_json": "respevents.wire",

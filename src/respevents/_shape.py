@@ -8,7 +8,7 @@ repeats of its request: a server may accept what is newer than the set.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from respevents import schemas
 from respevents._errors import show
@@ -69,7 +69,7 @@ def _check(value: Any, schema: Mapping[str, Any], path: str, *, closed: bool) ->
     if "properties" in schema:
         return _object(value, schema, path, closed=closed)
     if "items" in schema:
-        for at, one in enumerate(value):
+        for at, one in enumerate(cast("list[Any]", value)):
             found = _check(one, schema["items"], f"{path}[{at}]", closed=closed)
             if found is not None:
                 return found

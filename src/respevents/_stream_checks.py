@@ -17,7 +17,6 @@ from respevents.failures import FailureCode
 
 if TYPE_CHECKING:
     from respevents._table import Row
-    from respevents.lifecycle import Lifecycle
 
 __all__ = ["StreamChecks"]
 
@@ -31,34 +30,53 @@ _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 
 
 class _Sum:
-    """Text that came in deltas."""
+    """Text that came in deltas: a running digest, and the first of it."""
 
-    __slots__ = ("digest", "pieces", "size")
+    __slots__ = ("_digest", "_kept", "_size", "pieces")
 
     def __init__(self) -> None:
-        self.digest = hashlib.blake2b(digest_size=16)
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._kept = ""
+        self._size = 0
         self.pieces: list[str] = []
-        self.size = 0
+        """The last ones, not digested yet."""
 
     def add(self, piece: str) -> None:
-        self.digest.update(piece.encode("utf-8", "surrogatepass"))
-        if self.size < _KEPT:
-            self.pieces.append(piece)
-            if len(self.pieces) > 1024:
-                self.pieces[:] = ["".join(self.pieces)]
-        self.size += len(piece)
+        self.pieces.append(piece)
+        if len(self.pieces) >= 1024:
+            self._settle()
+
+    def _settle(self) -> None:
+        text = "".join(self.pieces)
+        self.pieces.clear()
+        self._digest.update(text.encode("utf-8", "surrogatepass"))
+        self._size += len(text)
+        if len(self._kept) < _KEPT:
+            self._kept += text[: _KEPT - len(self._kept)]
+
+    @property
+    def size(self) -> int:
+        """Characters."""
+        self._settle()
+        return self._size
+
+    def text(self) -> str | None:
+        """The text, unless it was too long to keep."""
+        return self._kept if self.size <= _KEPT else None
 
     def equals(self, text: str) -> bool:
         if len(text) != self.size:
             return False
-        return self.digest.digest() == hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return self._digest.digest() == digest
 
     def shown(self) -> str:
-        return show("".join(self.pieces)[:200])
+        self._settle()
+        return show(self._kept[:200])
 
 
 class _Item:
-    __slots__ = ("id", "index", "sums", "wholes", "type", "wire", "done", "call_id", "ids_vary")
+    __slots__ = ("call_id", "done", "id", "ids_vary", "index", "sums", "type", "wholes", "wire")
 
     def __init__(self, index: int, wire: dict[str, Any]) -> None:
         self.index = index
@@ -106,8 +124,29 @@ class StreamChecks:
 
     # ---- numbers
 
+    def running(self, event: dict[str, Any], kind: str) -> _Sum | None:
+        """The text that a delta just added to, if it was in order."""
+        row = TABLE.get(kind)
+        item = self._items.get(event.get("output_index", -1))
+        if (
+            row is None
+            or row.done is None
+            or row.scope not in {"item", "part"}
+            or item is None
+            or item.done is not None
+        ):
+            return None
+        if event.get("item_id", item.id) != item.id or "error" in event or "command_index" in event:
+            return None
+        part = event.get(row.index) if row.index is not None else None
+        place = (row.part or kind.rpartition(".")[0], part)
+        return None if place in item.wholes else item.sums.get(place)
+
     def number(self, event: dict[str, Any]) -> None:
         number = event.get("sequence_number")
+        if number is not None and number == self._next and number.__class__ is int:
+            self._next = number + 1
+            return
         first, self._first = self._first, False
         if type(number) is not int:
             if number is None:
@@ -127,7 +166,7 @@ class StreamChecks:
 
     # ---- events
 
-    def event(self, event: dict[str, Any], kind: str, machine: Lifecycle) -> None:
+    def event(self, event: dict[str, Any], kind: str) -> None:
         self.number(event)
         if kind.startswith("response.reasoning.") or ":" in kind:
             self.reasoning_delta = self.reasoning_delta or kind.startswith("response.reasoning.")
@@ -176,7 +215,7 @@ class StreamChecks:
         response = event.get("response")
         if not isinstance(response, dict):
             return
-        self._identity(response, kind)
+        self._identity(response)
         status = kind.rpartition(".")[2]
         if status in {"completed", "incomplete", "failed"}:
             self._terminal = status
@@ -195,13 +234,15 @@ class StreamChecks:
         elif status == "completed":
             self._find("usage-missing", f"usage is {show(usage)}", "$.response.usage")
 
-    def _identity(self, response: dict[str, Any], kind: str) -> None:
+    def _identity(self, response: dict[str, Any]) -> None:
         known = self._response
         identity = response.get("id")
         if not isinstance(identity, str) or not identity:
             self._find("id-missing", f"The response has the id {show(identity)}", "$.response.id")
         elif known.get("id") is not None and identity != known["id"]:
-            self._find("response-id-changed", f"announced as {show(known['id'])}, now {show(identity)}", "$.response.id")
+            self._find(
+                "response-id-changed", f"announced as {show(known['id'])}, now {show(identity)}", "$.response.id"
+            )
         for key in ("created_at", "model"):
             if known.get(key) is not None and response.get(key) is not None and response[key] != known[key]:
                 said = f"{key} was {show(known[key])}, now {show(response[key])}"
@@ -256,13 +297,15 @@ class StreamChecks:
                            f"$.response.output[{at}].id")  # fmt: skip
             where = _differs({**item.done, "id": None}, {**final, "id": None}, f"$.response.output[{at}]")
             if where is not None:
-                self._find("output-mismatch", f"The item was done with another value than it has at the end", where)
+                self._find("output-mismatch", "The item was done with another value than it has at the end", where)
 
     def _usage(self, usage: dict[str, Any]) -> None:
         counts = [usage.get(key) for key in ("input_tokens", "output_tokens", "total_tokens")]
         if "input_tokens" not in usage and ("prompt_tokens" in usage or "completion_tokens" in usage):
             self._find("usage-names", f"usage counts {', '.join(usage)}", "$.response.usage")
             return
+        if counts[1] == 0 and any(sums.size for item in self._items.values() for sums in item.sums.values()):
+            self._find("usage-zero", "text was streamed, output_tokens is 0", "$.response.usage.output_tokens")
         if all(type(count) is int for count in counts) and counts[0] + counts[1] != counts[2]:  # type: ignore[operator]
             said = f"{counts[0]} and {counts[1]} are not {counts[2]}"
             self._find("usage-total", said, "$.response.usage.total_tokens")
@@ -298,7 +341,9 @@ class StreamChecks:
             return
         identity = event.get("item_id")
         if identity is not None and item.id is not None and identity != item.id:
-            self._find("item-id-mismatch", f"the item is {show(item.id)}, the event names {show(identity)}", "$.item_id")
+            self._find(
+                "item-id-mismatch", f"the item is {show(item.id)}, the event names {show(identity)}", "$.item_id"
+            )
         part = event.get(row.index) if row.index is not None else None
         place = (row.part or row.type.rpartition(".")[0], part)
         if row.done is not None:
@@ -365,7 +410,7 @@ class StreamChecks:
         if place in item.wholes:
             return item.wholes[place]
         sums = item.sums.get(place)
-        return "".join(sums.pieces) if sums is not None and sums.size <= _KEPT else None
+        return sums.text() if sums is not None else None
 
     def _item_done(self, item: _Item, wire: dict[str, Any]) -> None:
         if item.done is not None:
@@ -414,7 +459,7 @@ class StreamChecks:
         """The stream is over."""
 
 
-_WHOLE: Final = {
+_WHOLE: Final[dict[str | None, Any]] = {
     **{row.part: row for row in TABLE.values() if row.scope == "part" and row.whole is not None},
     **{row.type.rpartition(".")[0]: row for row in TABLE.values() if row.scope == "item" and row.whole is not None},
 }
@@ -426,10 +471,8 @@ _PATH: Final = re.compile(r"/[\w.@-]{1,80}(?:/[\w.@-]{1,80}){2,30}")
 
 def _redacted(sums: _Sum, whole: str) -> bool:
     """The same object but for strings that lost a path: what recorders do that redact events one by one."""
-    if sums.size > _KEPT:
-        return False
     try:
-        streamed, said = json.loads("".join(sums.pieces)), json.loads(whole)
+        streamed, said = json.loads(sums.text() or ""), json.loads(whole)
     except (ValueError, RecursionError):
         return False
     if not (isinstance(streamed, dict) and isinstance(said, dict) and list(streamed) == list(said)):

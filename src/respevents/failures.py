@@ -60,7 +60,7 @@ def safe_text(text: object, limit: int = MAX_MESSAGE) -> str:
     """
     try:
         # The type and the slot of `str`, not `isinstance` and `str(text)`: an object may override all it is asked.
-        plain = str.__str__(text) if issubclass(type(text), str) else str.__str__(str(text))
+        plain = str.__str__(cast("str", text) if issubclass(type(text), str) else str(text))
     except Exception:  # noqa: BLE001 - an exception's __str__ may raise anything; the failure still has to be told
         return ""
     size = len(plain)

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import msgspec
 
@@ -26,6 +25,7 @@ from respevents.wire import FrameDecoder, decode_json
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Iterable, Iterator, Mapping
 
     from respevents.captures import Capture
     from respevents.wire import Frame
@@ -134,7 +134,8 @@ class StreamValidator:
         _among("profile", profile, ("wire", "strict"))
         _among("schema", schema, schemas.VERSIONS)
         self._schema, self._profile, self._dialect, self._client = schema, profile, dialect, client
-        self._strict, self._fragment, self._framing, self._name = strict, fragment, framing, name
+        self._framing: Framing = framing
+        self._strict, self._fragment, self._name = strict, fragment, name
         self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)
         self._shapes = _shapes(schema, profile)
         self._decoder = FrameDecoder(max_frame)
@@ -149,6 +150,9 @@ class StreamValidator:
         self._kind: str | None = None
         self._machine: Lifecycle | None = None
         self._checks = StreamChecks(self._find)
+        self._place: tuple[Any, ...] = ()
+        self._running: Any = None
+        """The text that the deltas of one place add to, while nothing else comes."""
         self._done_marker = False
         self._bare_error = False
         self._failed: RemoteProtocolError | None = None
@@ -191,7 +195,7 @@ class StreamValidator:
                 self._look(frame)
             self._closed = True
             self._end()
-        dialect = self._dialect or ("open-responses" if self._looks_open() else "openai")
+        dialect: Dialect = self._dialect or self._told()
         findings = self._findings
         if dialect == "open-responses":
             findings = [again for one in findings if (again := self._graded(one, dialect)) is not None]
@@ -211,8 +215,9 @@ class StreamValidator:
             name=self._name,
         )
 
-    def _looks_open(self) -> bool:
-        return self._checks.reasoning_delta
+    def _told(self) -> Dialect:
+        """The dialect, where nobody says: only Open Responses has response.reasoning.delta."""
+        return "open-responses" if self._checks.reasoning_delta else "openai"
 
     def _line(self, line: bytes, size: int) -> None:
         start, self._offset = self._offset, self._offset + size
@@ -227,7 +232,7 @@ class StreamValidator:
         self._frames += 1
         self._offset = frame.offset + len(frame.raw)
         raw, data = frame.raw, frame.data
-        plain = frame.event is not None and raw.startswith(b"event: ")
+        plain = frame.event is not None and data and raw.startswith(b"event: ") and raw.count(b"\n") == 3
         if not plain or b"\r" in raw or not frame.complete:
             self._framed(frame)
         if data == _DONE:
@@ -296,10 +301,31 @@ class StreamValidator:
         self._kind = kind
         if name is not None and name != kind:
             self._find("event-line-mismatch", f"The frame says event: {show(name)}, the data {show(kind)}", "$.type")
-        if b"." in data or b"e" in data or b"E" in data:
-            for path, value in self._shapes.floats(event, kind):
+        # Most events are deltas of one form: what was looked at once need not be looked at again.
+        types = tuple(map(type, event.values()))
+        form = (kind, tuple(event), types)
+        lists = self._shapes.forms.get(form)
+        if lists is not None and not any(map(event.get, lists)):
+            place = (kind, *map(event.get, _PLACES))
+            running = self._running
+            if running is not None and place == self._place:
+                running.add(event["delta"])
+                self._checks.number(event)
+                return
+            self._move(event, kind)
+            # The next delta of the same text changes nothing but the text and the number.
+            self._place, self._running = place, self._checks.running(event, kind)
+            return
+        self._running = None
+        if float in types or dict in types or list in types:
+            for box, key, path in list(self._shapes.floats(event, kind)):
+                value = box[key]
                 self._find("float-for-integer", f"{show(value)} stands where an integer belongs", path)
+                if value.is_integer():
+                    box[key] = int(value)  # what follows reads it as it was meant
         self._shape(event, kind)
+        if form not in self._shapes.forms and self._shapes.flat(event, kind, types) and not self._strict:
+            self._shapes.forms[form] = tuple(key for key, value in event.items() if type(value) is list)
         self._move(event, kind)
 
     def _mended(self, data: bytes, error: RemoteProtocolError) -> Any:
@@ -372,11 +398,13 @@ class StreamValidator:
             if slug == "after-terminal" and kind in _TERMINALS:
                 slug = "second-terminal"
             said = violation.expected if violation.path is None else f"expected {violation.expected}"
-            self._find(slug, f"state {violation.state}; expected {said.removeprefix('expected ')}", violation.path or "$")
+            self._find(
+                slug, f"state {violation.state}; expected {said.removeprefix('expected ')}", violation.path or "$"
+            )
         if before in TERMINAL and violation is not None:
             self._checks.number(event)
             return
-        self._checks.event(event, kind, machine)
+        self._checks.event(event, kind)
 
     def _begin(self, event: dict[str, Any], kind: str) -> Lifecycle:
         number = event.get("sequence_number")
@@ -453,6 +481,7 @@ class StreamValidator:
 
 
 _NOTHING: Final = object()
+_PLACES: Final = ("output_index", "item_id", "content_index", "summary_index")
 _TERMINALS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
 
 
@@ -488,6 +517,10 @@ class _Shapes:
         self._bundle = schemas.load(schema, profile)
         self._names = {event["type"]: event["definition"] for event in schemas.manifest(schema)["events"]}
         self._fast: dict[str, Any] = {}
+        self.forms: dict[tuple[str, tuple[str, ...], tuple[type, ...]], tuple[str, ...]] = {}
+        """Type, keys and types of values of events that the schema accepts whatever the values are, as long as the
+        lists (named by their keys) are empty."""
+        self._plain: dict[str, bool] = {}
         self._library = load("jsonschema_rs", needed_by="respevents.validate")
 
     def knows(self, kind: str) -> bool:
@@ -506,6 +539,21 @@ class _Shapes:
             check = self._fast[kind] = self._library.validator_for(self._schema(kind)).is_valid
         return bool(check(event))
 
+    def flat(self, event: dict[str, Any], kind: str, types: tuple[type, ...]) -> bool:
+        """Whether the schema looks at nothing but the types of this event's values."""
+        if len(self.forms) > 512 or not self.knows(kind) or not {str, int, list}.issuperset(types):
+            return False
+        if any(value for value in event.values() if type(value) is list):
+            return False
+        plain = self._plain.get(kind)
+        if plain is None:
+            properties = self._bundle["$defs"][self._names[kind]]["properties"]
+            plain = self._plain[kind] = all(
+                key == "type" or not {"enum", "const", "$ref", "not"} & set(_keywords(one))
+                for key, one in properties.items()
+            )
+        return plain and self.accepts(event, kind)
+
     def faults(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str, str]]:
         """(rule, path, message) of everything wrong with an event that was not accepted."""
         library = load("jsonschema", needed_by="respevents.validate")
@@ -522,7 +570,7 @@ class _Shapes:
                 message = f"{key} is missing" if missing else _told(one)
                 yield found[0], found[1], message
 
-    def floats(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, float]]:
+    def floats(self, event: dict[str, Any], kind: str) -> Iterator[tuple[dict[str, Any], str, str]]:
         from respevents._generated import tables
 
         name = tables.EVENTS.get(kind)
@@ -535,6 +583,15 @@ class _Shapes:
         name = tables.EVENTS.get(kind)
         if name is not None:
             yield from _unknown(event, name, "$")
+
+
+def _keywords(schema: Any) -> Iterator[str]:
+    """Every keyword of a property's schema; the items of a list are left out, because a list is empty here."""
+    for key, value in schema.items():
+        yield key
+        if key == "anyOf":
+            for branch in value:
+                yield from _keywords(branch)
 
 
 @functools.lru_cache(maxsize=16)
@@ -562,14 +619,14 @@ def _walk(value: Any, kind: Any, path: str) -> Iterator[tuple[str, str, Any]]:
         yield path, shape_of(kind, value), value
 
 
-def _floats(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[str, float]]:
+def _floats(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[dict[str, Any], str, str]]:
     from respevents._generated import tables
 
     kinds = tables.FIELDS.get(shape, {})
     for key, one in value.items():
         kind = kinds.get(key, "any")
         if type(one) is float and _is_int(kind):
-            yield f"{path}.{key}", one
+            yield value, key, f"{path}.{key}"
         elif isinstance(one, (dict, list)):
             for where, name, inner in _walk(one, kind, f"{path}.{key}"):
                 yield from _floats(inner, name, where)
@@ -606,7 +663,10 @@ def _innermost(error: Any) -> Iterator[Any]:
     meant = [
         found
         for found in branches.values()
-        if not any(list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum"} for one in found)
+        if not any(
+            list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum"}
+            for one in found
+        )
     ]
     if len(meant) == 1:
         for one in meant[0]:
@@ -644,19 +704,23 @@ def validate_stream(
     if isinstance(source, (str, Path)) or hasattr(source, "__fspath__"):
         reports = list(validate_file(source, **options))  # type: ignore[arg-type]
         if len(reports) != 1:
-            raise ValueError(f"{source} holds {len(reports)} streams: use validate_file")
+            raise ValueError(f"{source!r} holds {len(reports)} streams: use validate_file")
         return reports[0]
     if hasattr(source, "chunks") and hasattr(source, "framing"):
-        return _capture(source, options)  # type: ignore[arg-type]
+        return _capture(cast("Capture", source), options)
     validator = StreamValidator(**options)
-    if isinstance(source, (bytes, bytearray, memoryview)):
-        whole = memoryview(bytes(source))
-        chunks: Iterable[bytes] = (bytes(whole[at : at + _CHUNK]) for at in range(0, len(whole), _CHUNK))
-    else:
-        chunks = source  # type: ignore[assignment]
-    for chunk in chunks:
+    for chunk in _chunks(cast("bytes | Iterable[bytes]", source)):
         validator.feed(chunk)
     return validator.close()
+
+
+def _chunks(source: bytes | Iterable[bytes]) -> Iterator[bytes]:
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        whole = bytes(source)
+        for at in range(0, len(whole), _CHUNK):
+            yield whole[at : at + _CHUNK]
+    else:
+        yield from source
 
 
 def validate_file(path: str | os.PathLike[str], **options: Any) -> Iterator[Report]:
@@ -668,7 +732,8 @@ def validate_file(path: str | os.PathLike[str], **options: Any) -> Iterator[Repo
 
 
 def _capture(capture: Capture, options: Mapping[str, Any]) -> Report:
-    validator = StreamValidator(**{"framing": capture.framing, "name": capture.name, **options})
+    given: dict[str, Any] = {"framing": capture.framing, "name": capture.name, **options}
+    validator = StreamValidator(**given)
     for chunk in capture.chunks():
         validator.feed(chunk)
     return validator.close()

@@ -1,1 +1,21 @@
-"""Property tests over events and frames (extra `respevents[testing]`)."""
+"""For test suites (extra `respevents[testing]`): `assert_valid_stream`, strategies and mutations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from respevents.validate import Report
+
+__all__ = ["assert_valid_stream"]
+
+
+def assert_valid_stream(source: Any, **options: Any) -> Report:
+    """Fail with the whole report when `validate_stream(source, **options)` finds an error; give the report."""
+    __tracebackhide__ = True
+    from respevents.validate import validate_stream
+
+    report = validate_stream(source, **options)
+    if not report.ok:
+        raise AssertionError(f"not a valid stream\n{report}")
+    return report

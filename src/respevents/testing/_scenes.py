@@ -80,9 +80,13 @@ def _empty(value: Any, path: tuple[str, ...]) -> None:
 class _Walk:
     """One walk: draws a step, asks the machine, sends it."""
 
-    def __init__(self, draw: Callable[[Any], Any], stream: ResponseStream, kinds: list[str]) -> None:
+    def __init__(
+        self, draw: Callable[[Any], Any], stream: ResponseStream, kinds: list[str], statuses: tuple[str | None, ...]
+    ) -> None:
         self.draw = draw
         self.kinds = kinds
+        self.statuses = statuses
+        """How an item may end: one that was cut short is no part of a completed response."""
         self.stream = stream
         self.writer = stream._writer  # noqa: SLF001 - the kit is part of the package
         self.made = walker()
@@ -233,6 +237,8 @@ class _Walk:
         statuses = self.resolved(output_definitions()[kind])["properties"].get("status", {})
         if "in_progress" in statuses.get("enum", ()):
             item["status"] = "in_progress"
+        elif item.get("status") == "incomplete":
+            item["status"] = "completed"
         for path in _emptied(kind):
             _empty(item, path)
         for index, name in _LISTS.items():
@@ -267,7 +273,7 @@ class _Walk:
         return found
 
     def close_item(self, item: Item) -> bytes:
-        return self.settle(item) + self.writer.close(item, self.draw(st.sampled_from([None, "incomplete"])))
+        return self.settle(item) + self.writer.close(item, self.draw(st.sampled_from(self.statuses)))
 
     def settle(self, item: Item) -> bytes:
         """Say how the commands of an item ended that were not said to."""
@@ -303,8 +309,8 @@ def scene(draw: Callable[[Any], Any], *, ending: str | None = None, item: str | 
         clock=lambda: _CREATED + 2,
         policy=draw(st.sampled_from([Policy.default, Policy.tensorrt_llm, Policy.gateway, Policy.codex])),
     )
-    walk = _Walk(draw, stream, kinds)
     wanted = ending or draw(st.sampled_from(ENDINGS))
+    walk = _Walk(draw, stream, kinds, (None,) if wanted == "response.completed" else (None, "incomplete"))
     if how == "continued":
         walk.run(draw(st.sampled_from([None, stream.in_progress])))
     elif wanted == "response.failed" and draw(st.integers(0, 9)) == 9:  # the server dies before it begins
