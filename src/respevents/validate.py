@@ -133,7 +133,8 @@ class StreamValidator:
         _among("framing", framing, ("sse", "json-lines"))
         _among("profile", profile, ("wire", "strict"))
         _among("schema", schema, schemas.VERSIONS)
-        self._schema, self._profile, self._dialect, self._client = schema, profile, dialect, client
+        self._schema, self._profile, self._client = schema, profile, client
+        self._dialect: Dialect | None = dialect
         self._framing: Framing = framing
         self._strict, self._fragment, self._name = strict, fragment, name
         self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)

@@ -27,7 +27,7 @@ _DELTAS: Final = ".delta"
 _LOST: Final = (
     "sequence-gap", "sequence-start", "sequence-missing", "not-started", "response-order", "item-not-added",
     "part-order", "unterminated", "deltas-missing", "text-mismatch", "arguments-mismatch", "part-mismatch",
-    "item-mismatch", "item-unfinished", "field-missing", "field-shape",
+    "item-mismatch", "item-unfinished", "item-order", "audio-order", "field-missing", "field-shape",
 )  # fmt: skip
 """What follows from an event that no reader can place: its text is missing from then on."""
 
@@ -444,7 +444,7 @@ def a_gap_in_the_output(frames: Frames) -> Mutated | None:
     index = first["output_index"]
     for i, event in enumerate(events):
         if event is not None and event.get("output_index") == index:
-            frames[i] = encode_frame({**event, "output_index": index + 7})
+            frames[i] = encode_frame({**event, "output_index": index + 1000})
     return Mutated(frames, at)
 
 
