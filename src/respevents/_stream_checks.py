@@ -110,6 +110,7 @@ class StreamChecks:
         self._error: dict[str, Any] | None = None
         self._terminal: str | None = None
         self._first = True
+        self._replaced = 0
         self.reasoning_delta = False
 
     def begin(self, *, continued: bool, number: Any) -> None:
@@ -281,6 +282,8 @@ class StreamChecks:
                                f"$.response.output[{at}].status")  # fmt: skip
         if self._continued or status == "failed":
             return
+        if status == "completed" and not output and not self._items:
+            self._find("completed-empty", "No item was added, the output is empty", "$.response.output")
         done = [item for _, item in sorted(self._items.items()) if item.done is not None]
         if not output and done:
             self._find("output-empty", f"{len(done)} items were done, the output is empty", "$.response.output")
@@ -349,6 +352,7 @@ class StreamChecks:
         if row.done is not None:
             delta = event.get("delta")
             if isinstance(delta, str):
+                self._cut_characters(delta)
                 sums = item.sums.get(place)
                 if sums is None:
                     sums = item.sums[place] = _Sum()
@@ -359,6 +363,15 @@ class StreamChecks:
                 self._whole(item, place, whole, row)
         elif row.closes and row.index in _LISTS:
             self._part_done(item, event, part)
+
+    def _cut_characters(self, delta: str) -> None:
+        """Two deltas in a row that are nothing but U+FFFD."""
+        if delta and not delta.strip("\ufffd"):
+            self._replaced += 1
+            if self._replaced == 2:
+                self._find("replacement-characters", "Two deltas in a row are nothing but U+FFFD", "$.delta")
+        else:
+            self._replaced = 0
 
     def _new_item(self, item: _Item) -> None:
         identity, call = item.id, item.call_id

@@ -235,6 +235,8 @@ _rules = (
     _rule(711, "arguments-rewritten", "warning", "The whole lacks a path that the deltas have: a recorder redacted it "
           "where it could find it.", "The capture is no evidence of what the server sent.",
           "Record the stream unredacted, or redact the deltas as well."),
+    _rule(712, "replacement-characters", "warning", "Deltas of nothing but U+FFFD: a character was cut between tokens.",
+          "The text shows question marks.", "Hold an incomplete tail back until the rest of the character comes."),
     # ---- usage
     _rule(801, "usage-missing", "warning", "A completed response says its usage.", "Cost accounting reads 0.",
           "Send usage with response.completed."),
@@ -281,6 +283,9 @@ _rules = (
           "Clients of that dialect.", "End the response with the incomplete item."),
     _rule(914, "completed-with-error", "error", "A completed response has no error.", "Clients that read `error` fail.",
           "Send error: null, or response.failed."),
+    _rule(915, "completed-empty", "warning", "The response is completed and has no output item at all.",
+          "An empty answer reads as a whole one; a cut or failed upstream often ends so.",
+          "Send the items, or end with response.failed."),
 )  # fmt: skip
 
 RULES: Final = {rule.id: rule for rule in sorted(_rules, key=lambda rule: rule.id)}

@@ -309,7 +309,7 @@ class StreamValidator:
         if lists is not None and not any(map(event.get, lists)):
             place = (kind, *map(event.get, _PLACES))
             running = self._running
-            if running is not None and place == self._place:
+            if running is not None and place == self._place and not event["delta"].endswith("\ufffd"):
                 running.add(event["delta"])
                 self._checks.number(event)
                 return

@@ -722,6 +722,16 @@ def half_arguments(frames: Frames) -> Mutated | None:
     return Mutated(frames, at)
 
 
+@_mutation("replacement-characters", also=["text-mismatch", "part-mismatch", "item-mismatch", "arguments-mismatch"])
+def cut_characters(frames: Frames) -> Mutated | None:
+    at = _first(frames, lambda event: _with_text(event) and "output_index" in event)
+    event = None if at is None else _events(frames)[at]
+    if at is None or event is None:
+        return None
+    broken = _insert(frames, at + 1, {**event, "delta": "\ufffd"})
+    return Mutated(_insert(broken.frames, at + 2, {**event, "delta": "\ufffd"}).frames, at + 2)
+
+
 @_mutation("item-status", also=["output-mismatch", "field-shape"])
 def still_running(frames: Frames) -> Mutated | None:
     def fits(event: dict[str, Any]) -> bool:
@@ -878,6 +888,22 @@ def an_error_without_words(frames: Frames) -> Mutated | None:
 @_mutation("error-key-in-event")
 def a_null_error(frames: Frames) -> Mutated | None:
     return _edit(frames, _with_text, lambda event: event.update(error=None))
+
+
+@_mutation("completed-empty", also=["usage-zero"])
+def an_empty_answer(frames: Frames) -> Mutated | None:
+    """Nothing but the start and the end."""
+    if not _whole(frames) or _first(frames, _is("response.completed")) is None:
+        return None
+    if _first(frames, _is("response.output_item.added")) is None:
+        return None
+    kept = []
+    for event in _events(frames):
+        if event is not None and event["type"] in {"response.created", "response.in_progress", "response.completed"}:
+            if event["type"] == "response.completed":
+                event["response"]["output"] = []
+            kept.append(encode_frame(event))
+    return Mutated(_renumbered(kept), len(kept) - 1)
 
 
 @_mutation("completed-with-error")
