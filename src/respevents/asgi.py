@@ -164,8 +164,11 @@ class _Request(Mapping[str, Any]):
     def read(self, body: bytes) -> None:
         try:
             head = _read_head(body)
-        except (ValueError, RecursionError):
-            return
+        except (ValueError, RecursionError):  # half of a surrogate pair for one, which the server may well take
+            fields = _lenient(body)
+            if fields is None:
+                return
+            head = _Head(fields.get("stream"), fields.get("model"))
         self._body = body
         self.streamed = head.stream is True if isinstance(head.stream, (bool, type(None))) else None
         if isinstance(head.model, str) and head.model:
@@ -177,14 +180,10 @@ class _Request(Mapping[str, Any]):
 
     def _decoded(self) -> dict[str, Any]:
         if self._fields is None:
-            value: Any = None
             try:
                 value = decode_json(self._body)
             except ProtocolError:
-                try:
-                    value = json.loads(self._body)
-                except (ValueError, RecursionError):
-                    value = None
+                value = _lenient(self._body)
             self._fields = value if isinstance(value, dict) else {}
         return self._fields
 
@@ -443,6 +442,15 @@ def _cancelled_inside(error: BaseException) -> bool:
         return False
     cancelling = getattr(task, "cancelling", None)
     return cancelling is not None and cancelling() == 0
+
+
+def _lenient(body: bytes) -> dict[str, Any] | None:
+    """The object in a body as Python's own reader has it."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _headers(message: Mapping[str, Any]) -> dict[str, str]:
