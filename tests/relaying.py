@@ -42,12 +42,12 @@ def judged(body, *, torn=False):
     """Check that a body is a whole legal stream and give its events. `torn`: a frame in it was cut and closed."""
     machine = Lifecycle()
     events = [data for _, data in events_of(body) if isinstance(data, dict)]
-    for event in events:
-        violation = machine.feed(event)
+    for one in events:
+        violation = machine.feed(one)
         assert violation is None, violation
     assert machine.close() is None
-    assert sum(event["type"] in TERMINALS for event in events) == 1
-    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    assert sum(one["type"] in TERMINALS for one in events) == 1
+    assert [one["sequence_number"] for one in events] == list(range(len(events)))
     if not torn:
         assert body.endswith(b"\n\n")
     return events
@@ -58,7 +58,12 @@ class Relayed:
 
     def __init__(self, chunks=(), end="close", **options):
         self.failures, self.notices = [], []
-        options = {"model": "asked-for", "on_failure": self.failures.append, "on_notice": self.notices.append, **options}
+        options = {
+            "model": "asked-for",
+            "on_failure": self.failures.append,
+            "on_notice": self.notices.append,
+            **options,
+        }
         self.relay = Relay(**options)
         self.chunks = [self.relay.feed(chunk) for chunk in chunks]
         self.ending = self.relay.close() if end == "close" else b"" if end is None else self.relay.fail(end)
@@ -139,7 +144,7 @@ def call(app, body=None, *, parts=None, disconnect=False, send_fails_after=None,
 
         task = asyncio.ensure_future(app(scope_for(**scope), receive, send))
         if cancel_after is not None:
-            while len(answer.messages) < cancel_after:
+            while len(answer.messages) < cancel_after:  # noqa: ASYNC110 - nothing sets an event when it has sent
                 await asyncio.sleep(0)
             task.cancel()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
 import sys
@@ -65,7 +66,7 @@ def test_a_whole_stream_is_the_very_same_messages():
 @given(st.lists(st.integers(1, len(BODY) - 1), max_size=10, unique=True))
 def test_bytes_and_chunk_boundaries_stay_in_every_cutting(places):
     edges = [0, *sorted(places), len(BODY)]
-    chunks = [BODY[a:b] for a, b in zip(edges, edges[1:])]
+    chunks = [BODY[a:b] for a, b in itertools.pairwise(edges)]
     answer = run(start(), *map(part, chunks), part(b"", more=False))
     assert answer.bodies == [*chunks, b""]
 
@@ -86,16 +87,18 @@ def test_bytes_and_chunk_boundaries_stay_in_every_cutting(places):
 @pytest.mark.parametrize("kind", ["stream", "rejected", "raised"])
 def test_what_is_no_streamed_responses_request_is_left_alone(case, kind):
     rejected = [start(400, JSON), part(REJECTION, more=False)]
-    steps = {"stream": [start(), part(FRAMES[0]), part(b"", more=False)], "rejected": rejected, "raised": [ValueError(OVER)]}[kind]
+    steps = {
+        "stream": [start(), part(FRAMES[0]), part(b"", more=False)],
+        "rejected": rejected,
+        "raised": [ValueError(OVER)],
+    }[kind]
     answer = run(*steps, **case)
     assert answer.messages == [step for step in steps if isinstance(step, dict)]
     assert str(answer.raised) == (OVER if kind == "raised" else "None")
     assert answer.failures == []
 
 
-@pytest.mark.parametrize(
-    "path", ["/v1/responses", "/v1/responses/", "/api/v1/responses", "/openai/v1/responses/"]
-)
+@pytest.mark.parametrize("path", ["/v1/responses", "/v1/responses/", "/api/v1/responses", "/openai/v1/responses/"])
 def test_mounts_under_a_prefix_and_trailing_slashes_are_guarded(path):
     assert judged(run(start(), *map(part, OPEN), part(b"", more=False), path=path).body)
 
@@ -134,7 +137,7 @@ def test_other_scopes_pass(kind):
 def test_an_answer_that_is_no_stream_and_no_over_length_stays_what_it_is(answer):
     got = run(*answer)
     assert got.messages == answer
-    assert all(one is other for one, other in zip(got.messages, answer))
+    assert all(one is other for one, other in zip(got.messages, answer, strict=True))
 
 
 def test_an_error_too_large_to_hold_passes():
@@ -173,7 +176,14 @@ def test_an_over_long_prompt_answered_with_400_becomes_the_four_frames_and_names
     assert [failure.cause for failure in answer.failures] == [Cause.CONTEXT_LENGTH_EXCEEDED]
 
 
-@pytest.mark.parametrize("error", [ValueError(OVER), RuntimeError(f"Request failed: {OVER} (id=7)"), RequestRejected(Failure(cause="context_length_exceeded", message="long"))])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError(OVER),
+        RuntimeError(f"Request failed: {OVER} (id=7)"),
+        RequestRejected(Failure(cause="context_length_exceeded", message="long")),
+    ],
+)
 def test_an_app_that_raises_over_length_before_it_answered_is_answered_for(error):
     answer = run(error)
     assert answer.raised is None and answer.status == 200
@@ -199,7 +209,9 @@ def test_which_causes_belong_into_the_stream_is_the_policys_choice():
 
 
 def test_a_users_text_echoed_in_an_error_does_not_decide():
-    body = json.dumps({"error": {"message": "Invalid value for tools", "code": "invalid_value", "input": OVER}}).encode()
+    body = json.dumps(
+        {"error": {"message": "Invalid value for tools", "code": "invalid_value", "input": OVER}}
+    ).encode()
     assert run(start(400, JSON), part(body, more=False)).status == 400
 
 
@@ -419,7 +431,17 @@ def test_a_request_that_cannot_be_told_to_be_streamed_keeps_its_errors(body):
 
 @pytest.mark.parametrize(
     "fields",
-    [{"temperature": 1e300}, {"metadata": {"ключ": "\ud83d\ude00"}}, {"model": "\ud800"}, {"tools": [{"type": "zork"}]}, {"text": 7}, {"input": OVER}, {"instructions": "\x00\u2028"}, {"model": ""}, {"model": 7}],
+    [
+        {"temperature": 1e300},
+        {"metadata": {"ключ": "\ud83d\ude00"}},
+        {"model": "\ud800"},
+        {"tools": [{"type": "zork"}]},
+        {"text": 7},
+        {"input": OVER},
+        {"instructions": "\x00\u2028"},
+        {"model": ""},
+        {"model": 7},
+    ],
     ids=lambda fields: next(iter(fields)),
 )
 def test_whatever_a_request_holds_its_rejection_can_be_streamed(fields):
@@ -522,7 +544,15 @@ def test_a_wrong_setting_of_the_environment_is_named_at_the_start(monkeypatch, n
 
 @pytest.mark.parametrize(
     "options",
-    [{"paths": "/v1"}, {"paths": ["/"]}, {"policy": "gateway"}, {"max_frame": 0}, {"max_request": True}, {"on_failure": 3}, {"repairs": "usage"}],
+    [
+        {"paths": "/v1"},
+        {"paths": ["/"]},
+        {"policy": "gateway"},
+        {"max_frame": 0},
+        {"max_request": True},
+        {"on_failure": 3},
+        {"repairs": "usage"},
+    ],
     ids=str,
 )
 def test_a_wrong_argument_is_an_error_at_once(options):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import tracemalloc
 from pathlib import Path
@@ -23,7 +24,7 @@ STARTED = FRAMES[:4]
 
 def cut(body, places):
     edges = [0, *sorted(places), len(body)]
-    return [body[a:b] for a, b in zip(edges, edges[1:]) if b > a]
+    return [body[a:b] for a, b in itertools.pairwise(edges) if b > a]
 
 
 chunkings = st.lists(st.integers(1, len(BODY) - 1), max_size=12, unique=True)
@@ -36,7 +37,7 @@ chunkings = st.lists(st.integers(1, len(BODY) - 1), max_size=12, unique=True)
 def test_a_whole_stream_passes_byte_for_byte_and_chunk_by_chunk(places):
     chunks = cut(BODY, places)
     done = Relayed(chunks)
-    assert all(out is chunk for out, chunk in zip(done.chunks, chunks))
+    assert all(out is chunk for out, chunk in zip(done.chunks, chunks, strict=True))
     assert done.ending == b""
     assert done.failures == [] == done.notices
 
@@ -372,7 +373,14 @@ def test_a_code_that_says_something_or_a_text_that_says_nothing_stays(code, mess
 
 
 def test_the_code_of_an_error_event_is_repaired_in_both_of_its_places():
-    error = event("error", 4, code="server_error", message=OVER, param=None, error={"type": "server_error", "code": "server_error", "message": OVER, "param": None})
+    error = event(
+        "error",
+        4,
+        code="server_error",
+        message=OVER,
+        param=None,
+        error={"type": "server_error", "code": "server_error", "message": OVER, "param": None},
+    )
     done = Relayed([*STARTED, encode_frame(error)], repairs=["failure_code"])
     (_, told), (_, failed) = events_of(done.body)[-2:]
     assert told["code"] == told["error"]["code"] == "context_length_exceeded"
@@ -381,7 +389,11 @@ def test_the_code_of_an_error_event_is_repaired_in_both_of_its_places():
 
 
 def test_missing_numbers_are_given_and_given_ones_stay():
-    frames = [b'data: {"type":"response.created","response":{}}\n\n', *FRAMES[1:3], b'event: x\nid: 3\ndata: {"type": "x"}\n\n']
+    frames = [
+        b'data: {"type":"response.created","response":{}}\n\n',
+        *FRAMES[1:3],
+        b'event: x\nid: 3\ndata: {"type": "x"}\n\n',
+    ]
     done = Relayed(frames, end=None, repairs=["sequence_number"])
     assert done.chunks[0] == b'data: {"type":"response.created","response":{},"sequence_number":0}\n\n'
     assert done.chunks[1:3] == FRAMES[1:3]
@@ -436,7 +448,10 @@ def test_a_completion_that_open_items_belie_becomes_a_failure():
 
 
 def test_a_second_terminal_is_left_out_on_request():
-    done = Relayed([BODY, encode_frame(event("response.failed", 7, response=RESPONSE)), b"data: [DONE]\n\n"], repairs=["single_terminal"])
+    done = Relayed(
+        [BODY, encode_frame(event("response.failed", 7, response=RESPONSE)), b"data: [DONE]\n\n"],
+        repairs=["single_terminal"],
+    )
     assert done.body == BODY + b"data: [DONE]\n\n"
     assert done.kinds == ["single_terminal"]
 

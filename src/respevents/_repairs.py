@@ -6,7 +6,6 @@ back byte for byte, whatever its numbers, escapes and key order look like. Only 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -17,6 +16,8 @@ from respevents.inputs import repair_usage
 from respevents.wire import FrameDecoder, encode_json
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
     from respevents._ending import Guard
     from respevents.wire import Frame
 
@@ -240,7 +241,8 @@ class Repairer:
                     self._base[key] = msgspec.json.decode(response[key])
         output = _array(response.get("output"))
         whole = [_object(one) for one in output]
-        if any(_fill_item(item, added) for item in whole if item is not None):
+        changed = [_fill_item(item, added) for item in whole if item is not None]
+        if any(changed):
             filled = [one if item is None else _raw(item) for one, item in zip(output, whole, strict=True)]
             response["output"] = _raw(filled)
         return len(added) > before
@@ -279,7 +281,8 @@ def _fill_item(item: Members, added: list[str]) -> bool:
         _put(item, "role", _raw("assistant"), added)
         content = _array(item.get("content"))
         parts = [_object(one) for one in content]
-        if any([_fill_part(part, added) for part in parts if part is not None]):
+        changed = [_fill_part(part, added) for part in parts if part is not None]
+        if any(changed):
             filled = [one if part is None else _raw(part) for one, part in zip(content, parts, strict=True)]
             item["content"] = _raw(filled)
     return len(added) > before

@@ -1,4 +1,4 @@
-"""`wrap_route`: the error envelope of one route as a failure stream, for servers whose handlers map errors themselves."""
+"""`wrap_route`: the error envelope of one route as a failure stream, for servers whose handlers map errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from respevents.classifier import HTTPAnswer, classify as _classify
+from respevents.classifier import HTTPAnswer
+from respevents.classifier import classify as _classify
 from respevents.failures import Failure, Policy
 from respevents.relay import Relay
 
@@ -48,7 +49,10 @@ def wrap_route(
     Starlette's). The signature stays, for frameworks that read it; plain and async handlers both work.
     """
     settings = _Settings(
-        policy or Policy.default, classify or functools.partial(_classify, engine=engine), on_failure, respond or _starlette
+        policy or Policy.default,
+        classify or functools.partial(_classify, engine=engine),
+        on_failure,
+        respond or _starlette,
     )
     if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004
 
@@ -133,8 +137,8 @@ def _request(values: list[Any]) -> Mapping[str, Any] | None:
                 return value
         elif getattr(value, "stream", None) is True:
             dump = getattr(value, "model_dump", None)
-            fields = dump(mode="json", by_alias=True, exclude_unset=True) if callable(dump) else vars(value)
-            return {**fields, "model": getattr(value, "model", None)}
+            fields: Any = dump(mode="json", by_alias=True, exclude_unset=True) if callable(dump) else vars(value)
+            return {**dict(fields), "model": getattr(value, "model", None)}
     return None
 
 

@@ -22,7 +22,8 @@ import msgspec
 
 from respevents._errors import ProtocolError, show
 from respevents._route import wrap_route
-from respevents.classifier import HTTPAnswer, classify as _classify, engine_named
+from respevents.classifier import HTTPAnswer, engine_named
+from respevents.classifier import classify as _classify
 from respevents.failures import Cause, Failure, Policy
 from respevents.relay import Relay, checked_repairs
 from respevents.wire import DEFAULT_MAX_FRAME, decode_json
@@ -42,7 +43,7 @@ Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
 App: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
 
 MAX_REQUEST: Final = 32 * 1024 * 1024
-"""Bytes of a request body that are read ahead. A larger one passes: its stream is guarded, its rejection is not turned."""
+"""Bytes of a request body that are read ahead. The stream of a larger one is guarded, its rejection passes."""
 
 MAX_ANSWER: Final = 1024 * 1024
 """Bytes of an HTTP error's body that are held to see what failed. Servers echo input into some; a larger one passes."""
@@ -214,6 +215,7 @@ class _Exchange:
         self._complete = False  # the end of the body went out
         self._trailers = False  # promised and not sent
         self._gone = False  # the client
+        self._fresh = True  # nothing of the stream went out yet
 
     async def run(self) -> None:
         await self._peek()
@@ -271,12 +273,30 @@ class _Exchange:
     async def _answer(self, message: Message) -> None:
         """`send` for the app."""
         kind = message["type"]
-        if self._passing:
+        relay = self._relay
+        if relay is not None and kind == "http.response.body":
+            body = message.get("body", b"")
+            if not body or self._complete or not message.get("more_body", False):
+                await self._body(relay, message, body)
+                return
+            out = relay.feed(body)
+            if out is body:  # the common case, without another coroutine
+                try:
+                    await self._send(message)
+                except Exception:
+                    self._gone = True
+                    raise
+            elif out:
+                await self._out({**message, "body": out})
+            if self._fresh and relay.started:
+                self._fresh = False
+                self._request.forget()
+            if relay.cut_off:
+                await self._finish(b"")
+        elif self._passing:
             await self._out(message)
         elif kind == "http.response.start":
             await self._start(message)
-        elif kind == "http.response.body" and self._relay is not None:
-            await self._body(self._relay, message)
         elif kind == "http.response.body" and self._held is not None:
             await self._hold(self._held, message)
         else:
@@ -304,28 +324,24 @@ class _Exchange:
             self._passing = True
             await self._out(message)
 
-    async def _body(self, relay: Relay, message: Message) -> None:
-        """A part of a stream. An untouched part goes out as the very message that came."""
-        body: bytes = message.get("body", b"")
+    async def _body(self, relay: Relay, message: Message, body: bytes) -> None:
+        """The last part of a stream, an empty one, or one that comes too late."""
         last = not message.get("more_body", False)
         if self._complete:
-            if not last and body:
+            if body and not last:
                 raise OSError("The stream was ended: what the server sent of it could not be forwarded")
-            return
-        out = relay.feed(body) if body else body
-        if relay.started:
-            self._request.forget()
-        ending = relay.close() if last else b""
-        if not ending and (out or not body or last):
-            await self._out(message if out is body else {**message, "body": out})
-        elif ending:
+        elif not last:
+            await self._out(message)
+        else:
+            self._complete = True
+            out = relay.feed(body) if body else body
+            ending = relay.close()
+            if not ending:
+                await self._out(message if out is body else {**message, "body": out})
+                return
             if out:
                 await self._out({**message, "body": out, "more_body": True})
             await self._out({**message, "body": ending})
-        if last:
-            self._complete = True
-        elif relay.cut_off:
-            await self._finish(b"")
 
     async def _hold(self, held: list[Message], message: Message) -> None:
         held.append(message)

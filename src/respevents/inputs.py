@@ -137,7 +137,7 @@ def _lost(path: tuple[str | int, ...], param: str, kind: str | None, why: str) -
 
 
 def repair_usage(usage: Any) -> Any:
-    """A usage object with the counters that clients require: what is missing or null in it is 0, a missing total the sum.
+    """A usage object with the counters that clients require: what is missing or null is 0, a missing total the sum.
 
     What is no mapping, null above all, stays what it is, and no given count changes. Gives a new dict; the sum stands
     only where both of its parts are integers.

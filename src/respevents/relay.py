@@ -8,7 +8,6 @@ repairs of what an upstream sends wrong are named, off unless asked for, and rep
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -16,10 +15,11 @@ import msgspec
 from respevents._ending import Guard, told_failure
 from respevents._errors import LocalProtocolError, RemoteProtocolError, show
 from respevents._watch import ENDS, MAX_ITEMS, Watch
-from respevents.failures import CATALOGUE, Cause, Failure, Policy, RequestRejected
+from respevents.failures import CATALOGUE, Cause, Failure, Policy
 from respevents.wire import DEFAULT_MAX_FRAME, Frame
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
     from typing import TypeAlias
 
     from respevents._ending import Classify, OnFailure
@@ -132,7 +132,7 @@ class Relay:
             self._repairer = Repairer(names, self._guard, self._noticed, engine, max_frame)
         self._closed = False  # by close() or fail()
         self._ended = False  # by what was fed
-        self._unwatched = False
+        self._stopped = False  # either, or nothing is watched any more
         self.failure: Failure | None = None
         """What the stream was ended with; None while it runs and after an upstream's own terminal event."""
         self.reraise = False
@@ -203,16 +203,16 @@ class Relay:
 
     # ---- what goes out --------------------------------------------------------------------------------------------
 
-    def feed(self, chunk: bytes) -> bytes:
+    def feed(self, chunk: bytes | bytearray | memoryview) -> bytes:
         """The bytes to forward for bytes that came from the upstream: the same, unless a repair or an end changes it.
 
         A frame over `max_frame` ends the stream, and so does `[DONE]` before any terminal event (clients read no
         further): the ending goes out before it. What the upstream sends after such an end is dropped: see `ended`.
         Raises LocalProtocolError after `close()` or `fail()`.
         """
-        if self._closed or self._ended or self._unwatched:
+        if self._stopped:
             return self._late(chunk)
-        if type(chunk) is not bytes:
+        if not isinstance(chunk, bytes):
             chunk = _bytes(chunk)
         watch = self._watch
         try:
@@ -221,7 +221,7 @@ class Relay:
             watch.feed(chunk)
         except RemoteProtocolError as error:
             return self._over(error, chunk)
-        if watch.done and watch.terminal is None:
+        if watch.done:
             return self._done(chunk)
         return chunk
 
@@ -230,12 +230,12 @@ class Relay:
         if self._closed or self._ended:
             self._closed = True
             return b""
-        self._closed = True
+        self._closed = self._stopped = True
         rest = self._held_back()
         if self._watch.terminal is not None:
             return rest
-        closing = self._cut()
-        if self._watch.terminal is not None:  # only the blank line was missing
+        closing, whole = self._cut()
+        if whole:  # only the blank line was missing
             return rest + closing
         return rest + closing + self._tell(self._missing())
 
@@ -245,23 +245,21 @@ class Relay:
         b"" after a terminal event, and for a hang-up of the client (any `BaseException` that is no `Exception`), which
         is only reported. `reraise` says whether the error is to be raised again. After an end it is reported, no more.
         """
-        if not isinstance(error, (BaseException, Failure)):
-            raise TypeError(f"fail: expected an exception or a Failure, got {show(error)}")
         late = self._closed or self._ended
-        self._closed = True
+        self._closed = self._stopped = True
         if isinstance(error, BaseException) and not isinstance(error, Exception):
             self.reraise = True
             if not isinstance(error, (KeyboardInterrupt, SystemExit)) and not late:
                 self._guard.hang_up(error)
             return b""
-        failure = error if isinstance(error, Failure) else self._guard.classified(error)
+        failure = self._guard.classified(error) if isinstance(error, Exception) else _failure(error)
         rest = b"" if late else self._held_back()
         if late or self._watch.terminal is not None:
             self._guard.report(failure)
             self.reraise = self._again(failure)
-            return rest if late else rest
-        closing = self._cut()
-        if self._watch.terminal is not None:
+            return rest
+        closing, whole = self._cut()
+        if whole:
             self._guard.report(failure)
             return rest + closing
         return rest + closing + self._tell(failure)
@@ -269,7 +267,7 @@ class Relay:
     def hang_up(self, error: BaseException | None = None) -> None:
         """The client is gone: nothing goes out any more. Reported, unless the stream had its end."""
         late = self._closed or self._ended
-        self._closed = True
+        self._closed = self._stopped = True
         if not late:
             self._guard.hang_up(error)
 
@@ -286,11 +284,13 @@ class Relay:
             return b""
         return rest
 
-    def _cut(self) -> bytes:
+    def _cut(self) -> tuple[bytes, bool]:
+        """The bytes that close a half-sent frame, and whether that made it the terminal event."""
         held = self._watch.held > 0
         closing = self._watch.close()
-        self.truncated_frame = held and self._watch.terminal is None
-        return closing
+        whole = self._watch.terminal is not None
+        self.truncated_frame = held and not whole
+        return closing, whole
 
     def _tell(self, failure: Failure) -> bytes:
         self.failure = failure
@@ -319,9 +319,15 @@ class Relay:
         watch = self._watch
         watch.done = False
         at = watch.frame_at
-        if at < 0 or watch.held or chunk[at:].strip().count(b"\n") or self._repairer is not None:
+        if (
+            watch.terminal is not None
+            or at < 0
+            or watch.held
+            or chunk[at:].strip().count(b"\n")
+            or self._repairer is not None
+        ):
             return chunk
-        self._ended = True
+        self._ended = self._stopped = True
         return chunk[:at] + self._tell(self._missing()) + chunk[at:]
 
     def _over(self, error: RemoteProtocolError, chunk: bytes) -> bytes:
@@ -334,14 +340,14 @@ class Relay:
             for frame in frames:
                 watch.note(frame)
         if watch.terminal is not None:
-            self._unwatched = True
+            self._stopped = True
             self._noticed("unwatched", f"After {watch.terminal}: {error.what}; what follows passes unread", None)
             return chunk
-        self._ended = True
+        self._ended = self._stopped = True
         failure = Failure.from_exception(error, Cause.UPSTREAM_READ_ERROR)
         return good + watch.close() + self._tell(failure)
 
-    def _late(self, chunk: bytes) -> bytes:
+    def _late(self, chunk: Any) -> bytes:
         if self._closed:
             raise LocalProtocolError(
                 "The relay is closed", event="feed", state="closed", fix="Use a new Relay for each stream."
@@ -396,6 +402,12 @@ def _bytes(chunk: Any) -> bytes:
     if isinstance(chunk, (bytes, bytearray, memoryview)):
         return bytes(chunk)
     raise TypeError(f"feed: expected bytes, got {show(chunk)}. Read the body as bytes: text readers change it.")
+
+
+def _failure(error: object) -> Failure:
+    if isinstance(error, Failure):
+        return error
+    raise TypeError(f"fail: expected an exception or a Failure, got {show(error)}")
 
 
 def _text(value: object) -> str | None:
