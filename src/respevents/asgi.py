@@ -411,7 +411,7 @@ class _Exchange:
                 return False
             if self._complete:
                 return relay.cut_off and isinstance(error, OSError)
-            await self._finish(relay.fail(error))
+            await self._finish(relay.fail(self._own_fault(error) or error if relay.started else error))
             return not relay.reraise
         if self._held is not None:
             await self._release()
@@ -424,6 +424,21 @@ class _Exchange:
             failure = msgspec.structs.replace(failure, exception=error)
         await self._reject(failure)
         return True
+
+    def _own_fault(self, error: Exception) -> Failure | None:
+        """A failed validation in a running stream: of an event, not of the request, which was taken.
+
+        vLLM 0.33 raises one while it tries to make an event of an error; that one, its context, is then what failed.
+        """
+        if type(error).__name__ != "ValidationError":
+            return None
+        first = error.__context__
+        if not isinstance(first, Exception):
+            return Failure.from_exception(error, Cause.INTERNAL_ERROR)
+        try:
+            return msgspec.structs.replace(self._owner.classify(first), exception=error)
+        except Exception:  # noqa: BLE001 - a classifier's own fault must not hide the first
+            return Failure.from_exception(error, Cause.INTERNAL_ERROR)
 
     async def _cancelled(self, error: BaseException) -> bool:
         """A hang-up or a shutdown: nothing is added. A task inside the app that was cancelled is a fault of the app."""
