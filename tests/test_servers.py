@@ -72,11 +72,8 @@ def client(port):
 
 
 def raw(port, prompt, model="tiny"):
-    seen = []
     with client(port) as made:
-        for event in made.responses.create(model=model, input=prompt, stream=True):
-            seen.append(event.type)
-    return seen
+        return [event.type for event in made.responses.create(model=model, input=prompt, stream=True)]
 
 
 def accumulated(port, prompt, model="tiny"):

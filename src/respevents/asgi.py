@@ -425,20 +425,15 @@ class _Exchange:
         await self._reject(failure)
         return True
 
-    def _own_fault(self, error: Exception) -> Failure | None:
+    @staticmethod
+    def _own_fault(error: Exception) -> Failure | None:
         """A failed validation in a running stream: of an event, not of the request, which was taken.
 
-        vLLM 0.33 raises one while it tries to make an event of an error; that one, its context, is then what failed.
+        vLLM 0.33 raises one while it tries to make an event of an error, and by then that error is lost.
         """
         if type(error).__name__ != "ValidationError":
             return None
-        first = error.__context__
-        if not isinstance(first, Exception):
-            return Failure.from_exception(error, Cause.INTERNAL_ERROR)
-        try:
-            return msgspec.structs.replace(self._owner.classify(first), exception=error)
-        except Exception:  # noqa: BLE001 - a classifier's own fault must not hide the first
-            return Failure.from_exception(error, Cause.INTERNAL_ERROR)
+        return Failure.from_exception(error, Cause.INTERNAL_ERROR)
 
     async def _cancelled(self, error: BaseException) -> bool:
         """A hang-up or a shutdown: nothing is added. A task inside the app that was cancelled is a fault of the app."""
