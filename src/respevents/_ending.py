@@ -246,7 +246,8 @@ class Guard:
         code, message = error.get("code"), error.get("message")
         if not isinstance(code, str) or not code:
             code = told_failure(error).code_for(self.policy) or "server_error"
-        return {"code": safe_text(code), "message": safe_text(message) if isinstance(message, str) else ""}
+        text = message if isinstance(message, str) and message else self.watch.last_error() or ""
+        return {"code": safe_text(code), "message": safe_text(text)}
 
 
 def told_failure(error: Mapping[str, Any]) -> Failure:

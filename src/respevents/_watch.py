@@ -52,6 +52,7 @@ class Watch:
         "_decoder",
         "_error",
         "_items",
+        "_last",
         "_max_frame",
         "_room",
         "_tail",
@@ -74,6 +75,7 @@ class Watch:
         self._torn = False  # a frame over the bound was partly sent
         self._announced = b""
         self._error = b""
+        self._last = b""
         self._items: list[bytes] = []
         self._room = MAX_ITEMS
         self.next_number = 0
@@ -120,6 +122,7 @@ class Watch:
     def _note(self, data: bytes, name: str | bytes | None) -> None:
         if not data:
             return
+        self._last = data
         try:
             head = _read_head(data)
             kind, number = head.type, head.sequence_number
@@ -177,6 +180,10 @@ class Watch:
             return {"message": nested}
         return cast("dict[str, Any]", nested) if isinstance(nested, dict) else event
 
+    def last_error(self) -> str | None:
+        """The last event, when it has a top-level `error` that says nothing."""
+        return raw_error(self._last)
+
     def close(self) -> bytes:
         """End the body: the bytes that keep a half-sent frame apart from what follows; b"" when there is none.
 
@@ -199,6 +206,23 @@ class Watch:
             return b"" if ended else _complete_character(raw) + b"\n"
         self._note(frame.data, frame.event)
         return b"\n" if raw[-1:] == b"\n" else _complete_character(raw) + b"\n\n"
+
+
+def raw_error(data: bytes) -> str | None:
+    """An event with a top-level `error`, null included, that says nothing of what happened: as text. None for others.
+
+    openai-go aborts a stream at such a key, whatever it holds, and its error then has an empty message.
+    """
+    if b'"error"' not in data:
+        return None
+    event = _lenient(data)
+    if event is None or "error" not in event:
+        return None
+    error = event["error"]
+    told = (
+        error if isinstance(error, str) else error.get("message") if isinstance(error, dict) else event.get("message")
+    )
+    return None if told else data.decode("utf-8", "replace")
 
 
 def _lenient(data: bytes) -> dict[str, Any] | None:

@@ -15,7 +15,7 @@ import msgspec
 from respevents._ending import Guard, told_failure
 from respevents._errors import LocalProtocolError, RemoteProtocolError, show
 from respevents._watch import ENDS, MAX_ITEMS, Watch
-from respevents.failures import CATALOGUE, Cause, Failure, Policy
+from respevents.failures import CATALOGUE, Cause, Failure, Policy, safe_text
 from respevents.wire import DEFAULT_MAX_FRAME, Frame
 
 if TYPE_CHECKING:
@@ -293,6 +293,10 @@ class Relay:
         return closing, whole
 
     def _tell(self, failure: Failure) -> bytes:
+        raw = self._watch.last_error()
+        if raw is not None:  # what the client was sent already, and all there is to go by
+            text = f"{failure.message} The upstream's last event was {raw}".strip()
+            failure = msgspec.structs.replace(failure, message=safe_text(text))
         self.failure = failure
         self._guard.report(failure)
         self.reraise = self._again(failure)
