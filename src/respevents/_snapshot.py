@@ -20,16 +20,7 @@ if TYPE_CHECKING:
     from respevents.failures import Failure, Policy
 
 __all__ = [
-__all__ = [
     "ECHOED",
-    "USAGE_DETAILS",
-    "checked_usage",
-    "ending_events",
-    "random_id",
-    "request_echo",
-    "response_snapshot",
-    "standing",
-]
     "USAGE_DETAILS",
     "checked_usage",
     "ending_events",
