@@ -112,6 +112,8 @@ def vllm_app():
             if number == 6 and "return" in prompt:
                 return
             model = STREAMED.validate_python({**event, "sequence_number": number})
+            if "response" in event:  # vLLM's own class has an integer there
+                model.response.created_at = CREATED
             yield f"event: {model.type}\ndata: {model.model_dump_json(indent=None, by_alias=True)}\n\n"
 
     return app

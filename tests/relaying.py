@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import json
 
-from guarding import ITEM, RESPONSE, delta, event, events_of
+from guarding import ITEM, delta, event, events_of
+from guarding import RESPONSE as SHORT
 from respevents.lifecycle import Lifecycle
 from respevents.relay import Relay
+from respevents.validate import validate_stream
 from respevents.wire import encode_frame
 
 TERMINALS = {"response.completed", "response.incomplete", "response.failed"}
 FOUR = ["response.created", "response.in_progress", "error", "response.failed"]
 
+RESPONSE = {**SHORT, "parallel_tool_calls": True, "tool_choice": "auto", "tools": [], "incomplete_details": None}
 TEXT = ITEM["content"][0]["text"]
 AT = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
 EVENTS = [
@@ -39,7 +42,7 @@ def names(body):
 
 
 def judged(body, *, torn=False):
-    """Check that a body is a whole legal stream and give its events. `torn`: a frame in it was cut and closed."""
+    """Check that a body is a whole legal stream, twice, and give its events. `torn`: a frame was cut and closed."""
     machine = Lifecycle()
     events = [data for _, data in events_of(body) if isinstance(data, dict)]
     for one in events:
@@ -48,9 +51,13 @@ def judged(body, *, torn=False):
     assert machine.close() is None
     assert sum(one["type"] in TERMINALS for one in events) == 1
     assert [one["sequence_number"] for one in events] == list(range(len(events)))
-    if not torn:
-        assert body.endswith(b"\n\n")
+    assert errors_in(body) - ({"RE112", "RE201"} if torn else set()) == set()
     return events
+
+
+def errors_in(body):
+    """The rules a body breaks, as the validator judges. RE201 is a frame whose JSON is cut, RE112 a cut line."""
+    return {finding.rule for finding in validate_stream(body).findings if finding.severity == "error"}
 
 
 class Relayed:

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guarding import ITEM, RESPONSE, delta, event, events_of
-from relaying import BODY, EVENTS, FOUR, FRAMES, OPEN, TERMINALS, Relayed, judged, names
+from guarding import ITEM, delta, event, events_of
+from relaying import BODY, EVENTS, FOUR, FRAMES, OPEN, RESPONSE, TERMINALS, Relayed, judged, names
 from respevents._errors import LocalProtocolError
 from respevents.failures import Cause, Failure, Policy
 from respevents.relay import REPAIRS, Relay
