@@ -112,9 +112,9 @@ def vllm_app():
             if number == 6 and "return" in prompt:
                 return
             model = STREAMED.validate_python({**event, "sequence_number": number})
-            if "response" in event:  # vLLM's own class has an integer there
-                model.response.created_at = CREATED
-            yield f"event: {model.type}\ndata: {model.model_dump_json(indent=None, by_alias=True)}\n\n"
+            data = model.model_dump_json(indent=None, by_alias=True)
+            data = data.replace(f'"created_at":{CREATED}.0', f'"created_at":{CREATED}')  # vLLM's own class has an int
+            yield f"event: {model.type}\ndata: {data}\n\n"
 
     return app
 
