@@ -44,4 +44,4 @@ def test_what_must_not_happen_is_seen(script):
     assert script.faults_of(good.replace(b'"sequence_number":3', b'"sequence_number":4'), b"", "cut") == [
         "the numbering has gaps"
     ]
-    assert script.faults_of(good.replace(b"response.completed", b"10.0.0.7"), b"", "cut") == ["internals were told"]
+    assert script.faults_of(good.replace(b"announced-model", b"10.0.0.7"), b"", "cut") == ["internals were told"]

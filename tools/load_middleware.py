@@ -4,9 +4,9 @@
 
 A server process runs an app that breaks its streams at random (raises, returns early, is cut inside a frame, cancelled
 inside, sends bad JSON or a frame over the bound, answers over-length with 400); this process reads them, slowly some,
-and hangs up in others. Checked: a stream that was read to its end has exactly one terminal event, the last, numbered without a
-gap; one that was whole arrives byte for byte; nothing is left over (tasks, memory, sockets). Exit 1 when any of it
-does not hold. Only addresses of this machine are used; the work and the time are bounded.
+and hangs up in others. Checked: a stream that was read to its end has exactly one terminal event, the last, numbered
+without a gap; one that was whole arrives byte for byte; nothing is left over (tasks, memory, sockets). Exit 1 when any
+of it does not hold. Only addresses of this machine are used; the work and the time are bounded.
 """
 
 from __future__ import annotations
@@ -114,15 +114,16 @@ async def answer_stats(send: Send) -> None:
     for _ in range(3):
         await asyncio.sleep(0.05)
         gc.collect()
-    told = {
-        "tasks": len(asyncio.all_tasks()),
-        "sockets": len(list(Path("/proc/self/fd").iterdir())),
-        "memory": int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize(),
-    }
-    data = json.dumps(told).encode()
+    data = json.dumps({"tasks": len(asyncio.all_tasks()), **held()}).encode()
     head = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
     await send({"type": "http.response.start", "status": 200, "headers": head})
     await send({"type": "http.response.body", "body": data})
+
+
+def held() -> dict[str, int]:
+    """Open files, and bytes of memory in use."""
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    return {"sockets": len(list(Path("/proc/self/fd").iterdir())), "memory": pages * resource.getpagesize()}
 
 
 def serve(ready: Connection) -> None:

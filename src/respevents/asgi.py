@@ -40,7 +40,7 @@ Message: TypeAlias = "MutableMapping[str, Any]"
 Scope: TypeAlias = "MutableMapping[str, Any]"
 Receive: TypeAlias = "Callable[[], Awaitable[Message]]"
 Send: TypeAlias = "Callable[[Message], Awaitable[None]]"
-App: TypeAlias = "Callable[[Scope, Receive, Send], Awaitable[None]]"
+App: TypeAlias = "Callable[[Any, Any, Any], Awaitable[None]]"  # frameworks type their scopes differently
 
 MAX_REQUEST: Final = 32 * 1024 * 1024
 """Bytes of a request body that are read ahead. The stream of a larger one is guarded, its rejection passes."""
