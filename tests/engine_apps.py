@@ -76,7 +76,7 @@ def vllm_app():
         app.state.requests += 1
         body = await request.json()
         prompt = body["input"] if isinstance(body["input"], str) else json.dumps(body["input"])
-        if tokens(prompt) > WINDOW:
+        if tokens(prompt) > getattr(app.state, "window", WINDOW):
             text = (
                 f"This model's maximum context length is {WINDOW} tokens. However, your prompt contains at least "
                 f"{WINDOW + 1} input tokens, which exceeds this limit even without any output tokens. Please reduce "
@@ -84,7 +84,7 @@ def vllm_app():
             )
             error = {"message": text, "type": "BadRequestError", "param": "input_tokens", "code": 400}
             return JSONResponse({"error": error}, status_code=400)
-        if "queue full" in prompt:
+        if "SCRIPT:queue full" in prompt:
             error = {
                 "message": "The request queue is full.",
                 "type": "ServiceUnavailableError",
@@ -99,17 +99,17 @@ def vllm_app():
 
     async def frames(body, prompt):
         for number, event in enumerate(story(body, WORDS, USAGE)):
-            if number == 2 and "pre" in prompt:
+            if number == 2 and "SCRIPT:pre" in prompt:
                 raise RuntimeError("engine core at 10.0.0.7 died")
-            if number == 6 and "generation error" in prompt:
+            if number == 6 and "SCRIPT:generation error" in prompt:
                 try:
                     raise GenerationError("Internal server error")
                 except GenerationError as error:  # its own failing path cannot make an event of this, and raises
                     told = {"error": {"message": str(error), "type": "InternalServerError", "code": 500}}
                     yield STREAMED.validate_json(json.dumps(told)).model_dump_json()
-            if number == 6 and "mid" in prompt:
+            if number == 6 and "SCRIPT:mid" in prompt:
                 raise ValueError("shard 3 of 8: CUDA error")
-            if number == 6 and "return" in prompt:
+            if number == 6 and "SCRIPT:return" in prompt:
                 return
             model = STREAMED.validate_python({**event, "sequence_number": number})
             data = model.model_dump_json(indent=None, by_alias=True)
@@ -140,7 +140,7 @@ def sglang_app():
 
         if "harmony" in body["model"]:
             for at, event in enumerate(story(body, WORDS, USAGE)):
-                if "mid" in prompt and at == 6:
+                if "SCRIPT:mid" in prompt and at == 6:
                     raise RuntimeError("injected")
                 yield frame(event)
             return
@@ -150,7 +150,7 @@ def sglang_app():
                     raise ValueError(
                         f"The input ({tokens(prompt)} tokens) is longer than the model's context length ({WINDOW} tokens)."
                     )
-                if "mid" in prompt and at == 6:
+                if "SCRIPT:mid" in prompt and at == 6:
                     raise RuntimeError("injected: engine failed mid-stream")
                 yield frame(event)
         except Exception as error:

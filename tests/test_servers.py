@@ -55,10 +55,14 @@ def _quiet(caplog):
     caplog.set_level(logging.CRITICAL, "uvicorn.error")
 
 
+def said(prompt):
+    return prompt if prompt in {"hi", LONG} else f"SCRIPT:{prompt}"
+
+
 def post(port, prompt, *, stream=True, path="/v1/responses", **fields):
     """Status, headers and body over a socket; raises when the body is cut."""
     link = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
-    body = json.dumps({"model": "tiny", "input": prompt, "stream": stream, **fields})
+    body = json.dumps({"model": "tiny", "input": said(prompt), "stream": stream, **fields})
     link.request("POST", path, body, {"content-type": "application/json"})
     answer = link.getresponse()
     try:
@@ -73,11 +77,11 @@ def client(port):
 
 def raw(port, prompt, model="tiny"):
     with client(port) as made:
-        return [event.type for event in made.responses.create(model=model, input=prompt, stream=True)]
+        return [event.type for event in made.responses.create(model=model, input=said(prompt), stream=True)]
 
 
 def accumulated(port, prompt, model="tiny"):
-    with client(port) as made, made.responses.stream(model=model, input=prompt) as stream:
+    with client(port) as made, made.responses.stream(model=model, input=said(prompt)) as stream:
         return stream.get_final_response()
 
 
@@ -181,7 +185,7 @@ def test_sglangs_own_failure_stays_and_its_harmony_cut_is_ended(sglang, read):
 
 
 def test_an_http_1_0_client_gets_the_ending_and_then_the_end_of_the_connection(vllm):
-    body = json.dumps({"model": "tiny", "input": "mid", "stream": True}).encode()
+    body = json.dumps({"model": "tiny", "input": said("mid"), "stream": True}).encode()
     head = b"POST /v1/responses HTTP/1.0\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body)
     with socket.create_connection(("127.0.0.1", vllm.port), timeout=20) as link:
         link.sendall(head + body)
@@ -196,7 +200,7 @@ def test_an_http_1_0_client_gets_the_ending_and_then_the_end_of_the_connection(v
 def test_a_connection_is_kept_for_the_next_request_after_a_stream_that_was_ended(vllm):
     link = http.client.HTTPConnection("127.0.0.1", vllm.port, timeout=20)
     for prompt, last in (("mid", "response.failed"), ("hi", "response.completed"), (LONG, "response.failed")):
-        link.request("POST", "/v1/responses", json.dumps({"model": "m", "input": prompt, "stream": True}))
+        link.request("POST", "/v1/responses", json.dumps({"model": "m", "input": said(prompt), "stream": True}))
         assert judged(link.getresponse().read())[-1]["type"] == last
     link.close()
 
