@@ -267,6 +267,17 @@ def test_the_frames_before_one_that_is_too_large_go_out_whole(size):
     judged(done.body, torn=True)
 
 
+def test_a_frame_that_ends_in_the_chunk_of_one_that_is_too_large_goes_out_once():
+    done = Relayed([*STARTED[:3], STARTED[3][:40], STARTED[3][40:] + b"data: " + b"x" * 5000], max_frame=2000)
+    assert done.body.startswith(b"".join(STARTED) + b"event: error")
+    judged(done.body)
+
+
+def test_a_carriage_return_ends_a_line_in_a_chunk_of_one_frame_too():
+    last = b'event: response.completed\ndata: {"type":"response.completed","sequence_number":4}\rid: 3\n\n'
+    assert Relayed([*STARTED, last]).ending == b""
+
+
 def test_a_frame_too_large_after_the_terminal_event_passes_unread():
     huge = b"data: " + b"x" * 5000
     done = Relayed([BODY, huge, huge], max_frame=2000)

@@ -411,8 +411,8 @@ class _Exchange:
                 return False
             if self._complete:
                 return relay.cut_off and isinstance(error, OSError)
-            await self._finish(relay.fail(self._own_fault(error) or error if relay.started else error))
-            return not relay.reraise
+            own = self._own_fault(error) if relay.started else None
+            return await self._failed(relay, own or error)
         if self._held is not None:
             await self._release()
         if self._passing or self._gone or not self._request.streamed:
@@ -443,7 +443,13 @@ class _Exchange:
         if self._gone or not _cancelled_inside(error):
             relay.fail(error)
             return False
-        await self._finish(relay.fail(Failure.from_exception(error, Cause.INTERNAL_ERROR)))
+        return await self._failed(relay, Failure.from_exception(error, Cause.INTERNAL_ERROR))
+
+    async def _failed(self, relay: Relay, error: Exception | Failure) -> bool:
+        """End a stream with a failure: whether that is all. Where the policy says nothing, the body is left cut."""
+        frames = relay.fail(error)
+        if frames or relay.terminal is not None:
+            await self._finish(frames)
         return not relay.reraise
 
     async def _returned(self) -> None:

@@ -84,9 +84,6 @@ class _RelayWatch(Watch):
             self._notice("items_dropped", limit, kind)
         super()._keep(kind, data)
 
-    def items(self) -> list[Any]:
-        return [] if self.lost else super().items()
-
 
 class Relay:
     """The state of one stream that is forwarded from an upstream to a client.
