@@ -5,6 +5,7 @@ Runs where a `codex` is found: $CODEX_BIN, the PATH, or `npm install @openai/cod
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import shutil
@@ -51,24 +52,37 @@ def server():
 
 
 @pytest.fixture
-def codex(server, tmp_path):
-    """Runs `codex exec` once; gives its events and how many requests it made."""
-    port, requests = server
+def run_codex(tmp_path):
+    """Runs `codex exec` once against a port; gives its events."""
+    runs = itertools.count()
 
-    def run(model, prompt="say hi"):
-        home, work = tmp_path / "home", tmp_path / "work"
+    def run(port, model, prompt):
+        number = next(runs)
+        home, work = tmp_path / f"home{number}", tmp_path / f"work{number}"
         home.mkdir()
         work.mkdir()
         (home / "config.toml").write_text(CONFIG.format(model=model, port=port))
         env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
         env |= {"CODEX_HOME": str(home), "DUMMY_KEY": "none", "NO_COLOR": "1"}
-        before = len(requests)
         done = subprocess.run(
             [CODEX, "exec", "--skip-git-repo-check", "--json", "-"],
             input=prompt, env=env, cwd=work, capture_output=True, text=True, timeout=120, check=False,
         )  # fmt: skip
         events = [json.loads(line) for line in done.stdout.split("\n") if line.startswith("{")]
         assert events, done.stderr
+        return events
+
+    return run
+
+
+@pytest.fixture
+def codex(server, run_codex):
+    """Runs `codex exec` once against the demo; gives its events and how many requests it made."""
+    port, requests = server
+
+    def run(model, prompt="say hi"):
+        before = len(requests)
+        events = run_codex(port, model, prompt)
         return events, len(requests) - before
 
     return run
@@ -104,3 +118,42 @@ def test_codex_retries_a_server_error(codex):
     assert requests == 6
     (turn,) = of_type(events, "turn.failed")
     assert "worker process" not in turn["error"]["message"]
+
+
+@pytest.fixture(scope="module")
+def vllm():
+    """A server after vLLM 0.33 on two ports: as it is, and behind the middleware."""
+    pytest.importorskip("fastapi")
+    pytest.importorskip("openai")
+    from engine_apps import vllm_app
+    from respevents._demo import serving
+    from respevents.asgi import ResponsesGuardMiddleware
+
+    app = vllm_app()
+    with serving(app) as bare, serving(ResponsesGuardMiddleware(app, engine="vllm", on_failure=lambda _: None)) as port:
+        yield app, bare, port
+
+
+def test_codex_takes_vllms_400_behind_the_middleware_as_a_full_context_window_after_one_request(vllm, run_codex):
+    """The 400 has an integer code, so without the middleware Codex shows it as an invalid request and does not compact."""
+    app, bare, port = vllm
+    told = {}
+    for name, at in (("bare", bare), ("guarded", port)):
+        before = app.state.requests
+        events = run_codex(at, "tiny", "word " * 2000)
+        (turn,) = of_type(events, "turn.failed")
+        told[name] = turn["error"]["message"], app.state.requests - before
+    assert "ran out of room in the model's context window" in told["guarded"][0]
+    assert told["guarded"][1] == 1
+    assert "ran out of room" not in told["bare"][0]
+
+
+def test_codex_gets_an_answer_through_the_middleware(vllm, run_codex):
+    app, _, port = vllm
+    app.state.window = 10**6  # Codex brings instructions of its own
+    try:
+        events = run_codex(port, "tiny", "say hi")
+    finally:
+        del app.state.window
+    assert of_type(events, "turn.failed") == []
+    assert len(of_type(events, "turn.completed")) == 1

@@ -35,6 +35,7 @@ OPTIONAL = {
     "pydantic_core",
     "jsonschema",
     "jsonschema_rs",
+    "httpx",
     "uvicorn",
     "hypothesis",
     "pytest",

@@ -1,17 +1,25 @@
 """What TensorRT-LLM's server does, row by row, under `Policy.tensorrt_llm`.
 
-Rows 1 to 7, 9 and 10 of its list; row 8 (disaggregated serving) belongs to the middleware. The facts are those of its
+The rows of its list; row 8 (disaggregated serving) by the middleware and `wrap_route`. The facts are those of its
 own tests of `guard_responses_stream` and of its change for over-length requests. Its classes are named after here.
 """
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 
 import pytest
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import JSONResponse
+from fastapi.testclient import TestClient
+from pydantic import BaseModel
 
 from conftest import shared_path
+from guarding import events_of
+from relaying import Relayed, app_that, call, part, start
+from respevents.asgi import ResponsesGuardMiddleware, wrap_route
 from respevents.failures import CATALOGUE, Cause, Failure, Policy, error_envelope
 from respevents.guard import guard_stream, rejected_frames, rejected_stream
 from respevents.wire import FrameDecoder, encode_frame
@@ -321,3 +329,196 @@ def test_row_1_the_over_length_text_used_here_is_the_one_collected_from_the_engi
     rows = [json.loads(line) for line in lines]
     texts = {row["example_message"]: row["cause"] for row in rows if row["engine"].startswith("tensorrt-llm")}
     assert texts[OVER_LENGTH] == "context_length_exceeded"
+
+
+# ---------------------------------------------------------------------------------------------- row 8, and 9 relayed
+
+ENVELOPE = {
+    "object": "error",
+    "message": OVER_LENGTH,
+    "type": "BadRequestError",
+    "param": None,
+    "code": "context_length_exceeded",
+}
+
+
+class WorkerError(Exception):
+    """aiohttp's ClientResponseError, as the frontend sees a context worker's 400."""
+
+    def __init__(self, status, message):
+        super().__init__(f"{status}, message={message!r}")
+        self.status, self.message = status, message
+
+
+class Frontend:
+    """A disaggregated frontend: what its handler makes of an error is up to `_handle_exception`."""
+
+    def __init__(self, error):
+        self.error = error
+        self.seen = []
+
+    async def openai_responses(self, request: dict) -> object:
+        try:
+            raise self.error
+        except Exception as error:
+            return self._handle_exception(error)
+
+    def _handle_exception(self, exception):
+        self.seen.append(exception)
+        if isinstance(exception, WorkerError):
+            raise HTTPException(status_code=exception.status, detail=exception.message)
+        raise HTTPException(status_code=500, detail="Internal server error")
+
+
+class Kept(Frontend):
+    """A subclass of somebody else's, written when the method took one argument."""
+
+    def _handle_exception(self, exception):
+        self.seen.append(exception)
+        return JSONResponse({"object": "error", "message": "come back later", "code": 503}, status_code=503)
+
+
+class Own(Frontend):
+    """One that answers over-length itself, in the flat form."""
+
+    def _handle_exception(self, exception):
+        return JSONResponse(ENVELOPE, status_code=400)
+
+
+def ask(handler, **fields):
+    return asyncio.run(handler({"model": "asked-for", "input": "x", "stream": True, **fields}))
+
+
+def four(response):
+    assert (response.status_code, response.media_type) == (200, "text/event-stream")
+    events = [json.loads(frame.data) for frame in FrameDecoder().feed(response.body)]
+    assert [event["type"] for event in events] == [
+        "response.created",
+        "response.in_progress",
+        "error",
+        "response.failed",
+    ]
+    assert [event["sequence_number"] for event in events] == [0, 1, 2, 3]
+    return events[-1]["response"]
+
+
+@pytest.mark.parametrize(
+    "frontend",
+    [Frontend(WorkerError(400, json.dumps(ENVELOPE))), Own(WorkerError(400, "x"))],
+    ids=["raised", "returned"],
+)
+def test_row_8_a_workers_over_length_envelope_is_the_failure_stream_for_a_streamed_request(frontend):
+    failed = four(ask(wrap_route(frontend.openai_responses, policy=TRT, on_failure=lambda _: None)))
+    assert failed["model"] == "asked-for"
+    assert failed["error"] == {"code": "context_length_exceeded", "message": OVER_LENGTH}
+
+
+def test_row_8_other_requests_keep_the_envelope():
+    frontend = Frontend(WorkerError(400, json.dumps(ENVELOPE)))
+    route = wrap_route(frontend.openai_responses)
+    for fields in ({"stream": False}, {"stream": None}):
+        with pytest.raises(HTTPException) as raised:
+            ask(route, **fields)
+        assert raised.value.status_code == 400
+    assert ask(wrap_route(Own(KeyError()).openai_responses), stream=False).status_code == 400
+
+
+def test_row_8_other_errors_keep_their_form():
+    batch = json.dumps({**ENVELOPE, "message": BATCH_LIMIT, "code": 400})
+    for error, status in ((WorkerError(400, batch), 400), (WorkerError(429, "slow down"), 429), (KeyError("x"), 500)):
+        with pytest.raises(HTTPException) as raised:
+            ask(wrap_route(Frontend(error).openai_responses, engine="tensorrt-llm"))
+        assert raised.value.status_code == status
+
+
+def test_row_8_a_subclass_whose_handler_takes_one_argument_works_and_its_answer_is_kept():
+    frontend = Kept(WorkerError(400, json.dumps(ENVELOPE)))
+    answer = ask(wrap_route(frontend.openai_responses))
+    assert answer.status_code == 503
+    assert len(frontend.seen) == 1
+
+
+class Body(BaseModel):
+    model: str
+    input: str
+    stream: bool = False
+    temperature: float | None = None
+
+
+class Typed(Frontend):
+    async def respond(self, req: Body, raw_request: Request) -> object:
+        return await self.openai_responses({})
+
+    async def untyped(self, raw_request: Request) -> object:
+        await raw_request.json()
+        return await self.openai_responses({})
+
+
+def test_row_8_the_wrapper_is_a_route_of_fastapi_with_the_handlers_own_signature():
+    frontend = Typed(WorkerError(400, json.dumps(ENVELOPE)))
+    app = FastAPI()
+    for path, handler in (("/v1/responses", frontend.respond), ("/u", frontend.untyped)):
+        route = wrap_route(handler, on_failure=lambda _: None)
+        assert inspect.signature(route).parameters.keys() == inspect.signature(handler).parameters.keys()
+        app.post(path, response_model=None)(route)
+    with TestClient(app) as client:
+        for path in ("/v1/responses", "/u"):
+            body = {"model": "asked-for", "input": "x", "stream": True, "temperature": 0.5}
+            answer = client.post(path, json=body)
+            assert answer.headers["content-type"].startswith("text/event-stream")
+            last = json.loads(FrameDecoder().feed(answer.content)[-1].data)["response"]
+            assert (last["model"], last["temperature"]) == ("asked-for", 0.5)
+            assert client.post(path, json={**body, "stream": False}).status_code == 400
+
+
+def test_row_8_a_plain_handler_and_an_envelope_as_a_mapping():
+    def handler(request):
+        return ENVELOPE
+
+    assert wrap_route(handler, respond=bytes)({"model": "m", "stream": True}).startswith(b"event: response.created")
+    assert wrap_route(handler, respond=bytes)({"model": "m"}) is ENVELOPE
+    assert wrap_route(lambda request: {"object": "response"}, respond=bytes)({"stream": True}) == {"object": "response"}
+
+    def raising(request):
+        raise RequestError(OVER_LENGTH)
+
+    assert b"context_length_exceeded" in wrap_route(raising, respond=bytes, engine="tensorrt-llm")({"stream": True})
+    with pytest.raises(RequestError):
+        wrap_route(raising, respond=bytes)({})
+
+
+def test_row_8_the_middleware_does_the_same_for_the_whole_frontend():
+    steps = [start(400, b"application/json"), part(json.dumps({"detail": json.dumps(ENVELOPE)}).encode(), more=False)]
+    answer = call(ResponsesGuardMiddleware(app_that(*steps), policy=TRT, on_failure=lambda _: None))
+    events = [json.loads(frame.data) for frame in FrameDecoder().feed(answer.body)]
+    assert events[-1]["response"]["error"] == {"code": "context_length_exceeded", "message": OVER_LENGTH}
+    assert events[-1]["response"]["model"] == "asked-for"
+
+
+def test_row_9_the_relay_of_a_frontend_keeps_all_of_it_for_frames_another_process_numbered():
+    frames = [
+        encode_frame(
+            {
+                "type": "response.created",
+                "sequence_number": 0,
+                "response": {"id": "resp_w", "model": "w", "created_at": 3},
+            }
+        )
+    ]
+    frames += [
+        encode_frame({"type": "response.output_text.delta", "sequence_number": n, "delta": "response.completed"})
+        for n in (1, 2)
+    ]
+    body = b"".join(frames)
+    for size in (1, 5, len(body)):
+        done = Relayed(
+            [body[i : i + size] for i in range(0, len(body), size)], end=ClientPayloadError("10.0.0.7"), policy=TRT
+        )
+        assert done.body.startswith(body)
+        (_, error), (_, failed) = events_of(done.body)[-2:]
+        assert (error["sequence_number"], failed["sequence_number"]) == (3, 4)
+        assert (error["code"], error["message"]) == ("upstream_error", "ClientPayloadError")
+        assert failed["response"]["id"] == "resp_w" and failed["response"]["output"] == []
+        assert done.relay.reraise
+    half = Relayed([body[:-1]], end=ClientPayloadError("x"), policy=TRT)  # half of the blank line
+    assert half.body.startswith(body) and len(events_of(half.body)) == 5

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from respevents.events import decode_event
     from respevents.failures import Cause, Failure, FailureCode, Policy, RequestRejected, error_envelope
     from respevents.guard import guard_stream, guard_stream_sync, rejected_frames, rejected_stream
+    from respevents.inputs import check_input_items, repair_usage
     from respevents.lifecycle import Lifecycle
+    from respevents.relay import Notice, Relay
     from respevents.stream import ResponseStream
     from respevents.validate import Finding, Report, StreamValidator, validate_file, validate_stream
     from respevents.wire import Frame, FrameDecoder, decode_json, encode_frame, encode_json
@@ -39,8 +41,10 @@ __all__ = [
     "HTTPAnswer",
     "Lifecycle",
     "LocalProtocolError",
+    "Notice",
     "Policy",
     "ProtocolError",
+    "Relay",
     "RemoteProtocolError",
     "Report",
     "RequestRejected",
@@ -48,6 +52,7 @@ __all__ = [
     "StreamValidator",
     "UnsetType",
     "__version__",
+    "check_input_items",
     "classify",
     "decode_event",
     "decode_json",
@@ -59,6 +64,7 @@ __all__ = [
     "read_captures",
     "rejected_frames",
     "rejected_stream",
+    "repair_usage",
     "validate_file",
     "validate_stream",
 ]
@@ -87,7 +93,11 @@ _HOME = {
     "guard_stream_sync": "respevents.guard",
     "rejected_frames": "respevents.guard",
     "rejected_stream": "respevents.guard",
+    "check_input_items": "respevents.inputs",
+    "repair_usage": "respevents.inputs",
     "Lifecycle": "respevents.lifecycle",
+    "Notice": "respevents.relay",
+    "Relay": "respevents.relay",
     "ResponseStream": "respevents.stream",
     "Finding": "respevents.validate",
     "Report": "respevents.validate",

@@ -21,7 +21,7 @@ from respevents.wire import encode_frame, to_wire
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-__all__ = ["Classify", "Guard", "OnFailure"]
+__all__ = ["Classify", "Guard", "OnFailure", "told_failure"]
 
 Classify: TypeAlias = "Callable[[Exception], Failure]"
 OnFailure: TypeAlias = "Callable[[Failure], object]"
@@ -66,14 +66,14 @@ class Guard:
         self._model = model
         self._id = response_id
         self._created_at = created_at
-        self._request = request
+        self.request = request
         self._classify = classify
-        self._policy = policy or Policy.default
+        self.policy = policy or Policy.default
         self._on_failure = on_failure or _log
-        self._watch = Watch()
+        self.watch: Watch = Watch()
 
     def _finished(self) -> bool:
-        return self._watch.terminal is not None
+        return self.watch.terminal is not None
 
     def take(self, item: Any) -> bytes:
         """The bytes to forward for one item of the source. Raises what makes it unfit to send."""
@@ -88,7 +88,7 @@ class Guard:
         else:
             raise TypeError(f"The source yielded {show(item)}: expected bytes, str or an event")
         if chunk:
-            self._watch.feed(chunk)
+            self.watch.feed(chunk)
         return chunk
 
     def _numbered(self, event: Any) -> Any:
@@ -99,42 +99,46 @@ class Guard:
             number = getattr(event, "sequence_number", None)
         if number is not None and number is not msgspec.UNSET:
             return event  # pyright: ignore[reportUnknownVariableType]
-        number = self._watch.next_number
+        number = self.watch.next_number
         if isinstance(event, msgspec.Struct) and "sequence_number" in event.__struct_fields__:
             return msgspec.structs.replace(event, sequence_number=number)
         return {**to_wire(event), "sequence_number": number}
 
-    def hang_up(self, error: BaseException) -> None:
+    def hang_up(self, error: BaseException | None) -> None:
         """Report that the client is gone. After the terminal event that is the normal end of a connection."""
-        if not self._finished():
-            self._report(Failure.from_exception(error, Cause.CLIENT_DISCONNECT))
+        if self._finished():
+            return
+        if error is None:
+            self.report(Failure(cause=Cause.CLIENT_DISCONNECT, message="The client closed the connection."))
+        else:
+            self.report(Failure.from_exception(error, Cause.CLIENT_DISCONNECT))
 
     def fault(self, error: Exception) -> tuple[list[bytes], bool]:
         """The chunks that end the stream after an exception, and whether the exception is raised again."""
-        failure = self._classified(error)
-        self._report(failure)
-        ending = failure.ending_for(self._policy)
+        failure = self.classified(error)
+        self.report(failure)
+        ending = failure.ending_for(self.policy)
         if ending == "silent":
             return [], True
-        return self._ending(failure), ending == "fault" and self._policy.reraise == "faults"
+        return self._ending(failure), ending == "fault" and self.policy.reraise == "faults"
 
     def end(self) -> tuple[list[bytes], Exception | None]:
         """The chunks that end the stream when the source is done, and what is to be raised after them."""
         if self._finished():
             return [], None
-        closing = self._watch.close()
+        closing = self.watch.close()
         if self._finished():  # only the blank line was missing
             return [closing], None
         error = LocalProtocolError(
             "The source ended without a terminal event",
             event="end of the stream",
-            state=f"{self._watch.next_number} events forwarded",
+            state=f"{self.watch.next_number} events forwarded",
             fix="End it with response.completed, response.incomplete or response.failed, or raise what went wrong.",
         )
         failure = Failure.from_exception(error)
-        self._report(failure)
+        self.report(failure)
         chunks = [closing] if closing else []
-        raised = failure.ending_for(self._policy) == "fault" and self._policy.reraise == "faults"
+        raised = failure.ending_for(self.policy) == "fault" and self.policy.reraise == "faults"
         return chunks + self.ending_frames(failure), error if raised else None
 
     def closing_failed(self, second: BaseException, first: BaseException | None) -> bool:
@@ -144,18 +148,19 @@ class Guard:
         if first is not None:
             _note(Failure.from_exception(second, details={"while": "closing the source"}))
             return False
-        failure = self._classified(second)
-        self._report(failure)
-        return failure.ending_for(self._policy) == "fault" and self._policy.reraise == "faults"
+        failure = self.classified(second)
+        self.report(failure)
+        return failure.ending_for(self.policy) == "fault" and self.policy.reraise == "faults"
 
     def _ending(self, failure: Failure) -> list[bytes]:
         if self._finished():
             return []
-        closing = self._watch.close()
+        closing = self.watch.close()
         chunks = [closing] if closing else []
         return chunks if self._finished() else chunks + self.ending_frames(failure)
 
-    def _classified(self, error: Exception) -> Failure:
+    def classified(self, error: Exception) -> Failure:
+        """The failure an exception is, as the server classifies it."""
         failure: Failure | None = None
         details: dict[str, Any] = {}
         try:
@@ -180,7 +185,8 @@ class Guard:
             return msgspec.structs.replace(failure, exception=error)
         return failure
 
-    def _report(self, failure: Failure) -> None:
+    def report(self, failure: Failure) -> None:
+        """Tell the server of a failure. What its reporter raises is logged and changes nothing."""
         try:
             self._on_failure(failure)
         except Exception as second:  # noqa: BLE001 - the reporter's own fault must not hide the first
@@ -192,12 +198,12 @@ class Guard:
 
         Never raises: what cannot be written is left out: the items that were done, then what was announced.
         """
-        if failure.ending_for(self._policy) == "silent":
+        if failure.ending_for(self.policy) == "silent":
             return []
-        announced, items = self._watch.snapshot(), self._watch.items()
+        announced, items = self.watch.snapshot(), self.watch.items()
         for snapshot, output, request in (
-            (announced, items, self._request),
-            (announced, [], self._request),
+            (announced, items, self.request),
+            (announced, [], self.request),
             (_plain(announced), [], None),
         ):
             try:
@@ -213,26 +219,48 @@ class Guard:
         items: list[Any],
         request: Mapping[str, Any] | None,
     ) -> list[bytes]:
-        policy = self._policy
-        response = response_snapshot(
+        known = {key: value for key, value in announced.items() if value is not None or key not in _IDENTITY}
+        told = self.watch.error()
+        events = ending_events(
+            failure,
+            self.policy,
+            {**self.snapshot(request), **known},
+            items if self.policy.failed_output == "done" else [],
+            self.watch.next_number,
+            started=self.watch.started,
+            # A source that sent `error` itself left one event to send, and it has to say the same.
+            told=self._repeated(told) if told else None,
+        )
+        return [encode_frame(event) for event in events]
+
+    def snapshot(self, request: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The response as the server's own arguments describe it."""
+        return response_snapshot(
             model=safe_text(self._model),
             id=None if self._id is None else safe_text(self._id),
             created_at=self._created_at,
             request=request,
         )
-        known = {key: value for key, value in announced.items() if value is not None or key not in _IDENTITY}
-        told = self._watch.error()
-        events = ending_events(
-            failure,
-            policy,
-            {**response, **known},
-            items if policy.failed_output == "done" else [],
-            self._watch.next_number,
-            started=self._watch.started,
-            # A source that sent `error` itself left one event to send, and it has to say the same.
-            told=_repeated(told) if told else None,
-        )
-        return [encode_frame(event) for event in events]
+
+    def _repeated(self, error: Mapping[str, Any]) -> dict[str, Any]:
+        code, message = error.get("code"), error.get("message")
+        if not isinstance(code, str) or not code:
+            code = told_failure(error).code_for(self.policy) or "server_error"
+        text = message if isinstance(message, str) and message else self.watch.last_error() or ""
+        return {"code": safe_text(code), "message": safe_text(text)}
+
+
+def told_failure(error: Mapping[str, Any]) -> Failure:
+    """The failure behind an `error` event that a source sent itself, whatever it holds."""
+    from respevents.classifier import classify
+
+    message = error.get("message")
+    text = safe_text(message) if isinstance(message, str) else ""
+    try:
+        failure = classify({"type": "error", "error": dict(error)})
+    except Exception:  # noqa: BLE001 - what a source wrote must not keep its failure from being told
+        return Failure(cause=Cause.INTERNAL_ERROR, message=text)
+    return failure
 
 
 def _default_classify() -> Classify:
@@ -255,14 +283,6 @@ def _plain(announced: Mapping[str, Any]) -> dict[str, Any]:
     if isinstance(announced.get("created_at"), int):
         out["created_at"] = announced["created_at"]
     return out
-
-
-def _repeated(error: Mapping[str, Any]) -> dict[str, Any]:
-    code, message = error.get("code"), error.get("message")
-    return {
-        "code": safe_text(code) if isinstance(code, str) and code else "server_error",
-        "message": safe_text(message) if isinstance(message, str) else "",
-    }
 
 
 def _log(failure: Failure) -> None:

@@ -15,6 +15,7 @@ EXTRAS = {
     "jsonschema_rs": "validate",
     "openai": "openai",
     "pydantic": "pydantic",
+    "httpx": "cli",
     "uvicorn": "cli",
     "yaml": "validate",
     "hypothesis": "testing",

@@ -19,7 +19,16 @@ from respevents.wire import encode_json, to_wire
 if TYPE_CHECKING:
     from respevents.failures import Failure, Policy
 
-__all__ = ["ECHOED", "checked_usage", "ending_events", "random_id", "request_echo", "response_snapshot", "standing"]
+__all__ = [
+    "ECHOED",
+    "USAGE_DETAILS",
+    "checked_usage",
+    "ending_events",
+    "random_id",
+    "request_echo",
+    "response_snapshot",
+    "standing",
+]
 
 
 _VOLATILE: Final = ("status", "output", "usage", "error", "incomplete_details", "completed_at")
@@ -261,7 +270,7 @@ def _copy(default: Any) -> Any:
 
 # ---- usage --------------------------------------------------------------------------------------------------------
 
-_DETAILS: Final = {
+USAGE_DETAILS: Final = {
     "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
     "output_tokens_details": ("reasoning_tokens",),
 }
@@ -283,7 +292,7 @@ def checked_usage(usage: Any) -> dict[str, Any] | None:
         raise _bad_usage((), "an object of token counts", show(usage)) from error
     if not isinstance(found, dict):
         raise _bad_usage((), "an object of token counts, or None", show(usage))
-    for key, counts in _DETAILS.items():
+    for key, counts in USAGE_DETAILS.items():
         details = found.setdefault(key, {})
         if not isinstance(details, dict):
             raise _bad_usage((key,), "an object of token counts", show(details))

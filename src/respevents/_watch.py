@@ -7,22 +7,21 @@ stream has to be ended. What counts is the JSON of a whole frame, so a marker qu
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, cast
 
 import msgspec
 
 from respevents._errors import ProtocolError, RemoteProtocolError
 from respevents._table import TERMINAL
-from respevents.wire import DEFAULT_MAX_FRAME, FrameDecoder, decode_json
+from respevents.wire import DEFAULT_MAX_FRAME, Frame, FrameDecoder, decode_json
 
-__all__ = ["MAX_ITEMS", "Watch"]
+__all__ = ["ENDS", "MAX_ITEMS", "Watch"]
 
-_ENDS: Final = frozenset(f"response.{state}" for state in TERMINAL)
+ENDS: Final = frozenset(f"response.{state}" for state in TERMINAL)
 """The events after which nothing follows."""
 
 _ANNOUNCING: Final = frozenset({"response.queued", "response.created", "response.in_progress"})
-_KEPT: Final = _ENDS | _ANNOUNCING | {"response.output_item.done", "error"}
+_KEPT: Final = ENDS | _ANNOUNCING | {"response.output_item.done", "error"}
 
 MAX_ITEMS: Final = 16 * 1024 * 1024
 """Bytes of finished items that are kept for a failed snapshot. Those past the bound are left out of it."""
@@ -35,7 +34,7 @@ class _Head(msgspec.Struct):
     sequence_number: int | None = None
 
 
-_one_frame = re.compile(rb"event: ([^\r\n]+)\ndata: ([^\r\n]*)\n\n").fullmatch
+_LF: Final = 10
 _read_head = msgspec.json.Decoder(_Head).decode
 
 
@@ -44,20 +43,23 @@ class Watch:
 
     `next_number` is the sequence number the next event should carry: one more than the highest forwarded, or the
     count of events where they carry none. `terminal` is the type of the terminal event, None before it. `started`
-    says whether any event but a keepalive went out: then it is too late for `response.created`.
+    says whether any event but a keepalive went out: then it is too late for `response.created`. `held` counts the bytes
+    of a frame that went out in part, `fed` those the decoder was given.
     """
 
     __slots__ = (
         "_announced",
         "_decoder",
         "_error",
-        "_fed",
-        "_held",
         "_items",
+        "_last",
         "_max_frame",
         "_room",
         "_tail",
         "_torn",
+        "fed",
+        "frame_at",
+        "held",
         "next_number",
         "started",
         "terminal",
@@ -66,12 +68,14 @@ class Watch:
     def __init__(self, max_frame: int = DEFAULT_MAX_FRAME) -> None:
         self._decoder = FrameDecoder(max_frame)
         self._max_frame = max_frame
-        self._fed = 0  # bytes the decoder took
-        self._held = 0  # those of them that belong to a frame not complete yet
+        self.frame_at = 0
+        self.fed = 0  # bytes the decoder took
+        self.held = 0  # those of them that belong to a frame not complete yet
         self._tail = b""  # their last ones: what a cut character or line looks like
         self._torn = False  # a frame over the bound was partly sent
         self._announced = b""
         self._error = b""
+        self._last = b""
         self._items: list[bytes] = []
         self._room = MAX_ITEMS
         self.next_number = 0
@@ -83,26 +87,42 @@ class Watch:
 
         Raises RemoteProtocolError for a frame over the bound: `chunk` must not go out, the stream can only be ended.
         """
-        if not self._held and len(chunk) <= self._max_frame:
-            plain = _one_frame(chunk)  # what a server sends: the decoder's own fast way, less its bookkeeping
-            if plain is not None:
-                self._note(plain[2], plain[1])
+        if not self.held and len(chunk) <= self._max_frame:
+            # What a server sends, `event:`, `data:` and a blank line in LF: without the decoder and its bookkeeping.
+            line, end = chunk.find(b"\n", 7), len(chunk) - 2
+            if (
+                line > 7
+                and chunk.startswith(b"event: ")
+                and chunk.startswith(b"data: ", line + 1)
+                and chunk.find(b"\n", line + 7) == end
+                and chunk[-1] == _LF
+                and chunk.find(b"\r") < 0
+            ):
+                self.frame_at = 0
+                self._note(chunk[line + 7 : end], chunk[7:line])
                 return
         try:
             frames = self._decoder.feed(chunk)
         except RemoteProtocolError as error:
             # Its first byte lies before this chunk: the client has a part of it.
-            self._torn = error.offset is not None and error.offset < self._fed
+            self._torn = error.offset is not None and error.offset < self.fed
             raise
-        self._fed += len(chunk)
-        self._held += len(chunk) - sum(len(frame.raw) for frame in frames)
+        self.fed += len(chunk)
+        self.held += len(chunk) - sum(len(frame.raw) for frame in frames)
         self._tail = chunk[-4:] if len(chunk) >= 4 else (self._tail + chunk)[-4:]
+        before = self.fed - len(chunk)
         for frame in frames:
+            self.frame_at = frame.offset - before
             self._note(frame.data, frame.event)
+
+    def note(self, frame: Frame) -> None:
+        """Take account of a frame whose bytes were not fed."""
+        self._note(frame.data, frame.event)
 
     def _note(self, data: bytes, name: str | bytes | None) -> None:
         if not data:
             return
+        self._last = data
         try:
             head = _read_head(data)
             kind, number = head.type, head.sequence_number
@@ -111,16 +131,22 @@ class Watch:
             # of two deltas is common, and lenient clients read it.
             event = _lenient(data)
             if event is None:
+                self._unreadable(data)
                 return
             kind, number = _type_and_number(event)
         if not kind:
             kind = name.decode("utf-8", "replace") if isinstance(name, bytes) else name or ""
+            if not kind and _bare_error(data):
+                kind = "error"
         expected = self.next_number
         self.next_number = number + 1 if number is not None and number >= expected else expected + (number is None)
         if not self.started and kind != "keepalive":
             self.started = True
         if kind in _KEPT:
             self._keep(kind, data)
+
+    def _unreadable(self, data: bytes) -> None:
+        """A frame whose data is no JSON object; it went out all the same."""
 
     def _keep(self, kind: str, data: bytes) -> None:
         if kind == "response.output_item.done":
@@ -129,8 +155,8 @@ class Watch:
                 self._items.append(data)
             else:
                 self._room = 0  # a later, smaller item would leave a hole in the middle of the output
-        elif kind in _ENDS:
-            self.terminal = kind
+        elif kind in ENDS:
+            self.terminal = self.terminal or kind
         elif kind in _ANNOUNCING:
             self._announced = data
         else:
@@ -150,7 +176,13 @@ class Watch:
         """`code`, `message` and whatever else an `error` event said that went out, in any of its shapes; or None."""
         event = _lenient(self._error)
         nested = event and event.get("error")
+        if isinstance(nested, str):  # some gateways write {"error": "text"}
+            return {"message": nested}
         return cast("dict[str, Any]", nested) if isinstance(nested, dict) else event
+
+    def last_error(self) -> str | None:
+        """The last event, when it has a top-level `error` that says nothing."""
+        return raw_error(self._last)
 
     def close(self) -> bytes:
         """End the body: the bytes that keep a half-sent frame apart from what follows; b"" when there is none.
@@ -176,6 +208,23 @@ class Watch:
         return b"\n" if raw[-1:] == b"\n" else _complete_character(raw) + b"\n\n"
 
 
+def raw_error(data: bytes) -> str | None:
+    """An event with a top-level `error`, null included, that says nothing of what happened: as text. None for others.
+
+    openai-go aborts a stream at such a key, whatever it holds, and its error then has an empty message.
+    """
+    if b'"error"' not in data:
+        return None
+    event = _lenient(data)
+    if event is None or "error" not in event:
+        return None
+    error = event["error"]
+    told = (
+        error if isinstance(error, str) else error.get("message") if isinstance(error, dict) else event.get("message")
+    )
+    return None if told else data.decode("utf-8", "replace")
+
+
 def _lenient(data: bytes) -> dict[str, Any] | None:
     """The object in a `data` value as the most lenient clients read it; None when there is none."""
     value: Any
@@ -189,6 +238,11 @@ def _lenient(data: bytes) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def _bare_error(data: bytes) -> bool:
+    """Whether an event without a type is `{"error": ...}`, as llama.cpp and some gateways write it."""
+    return b'"error"' in data and (_lenient(data) or {}).get("error") is not None
 
 
 def _type_and_number(event: dict[str, Any]) -> tuple[str, int | None]:
