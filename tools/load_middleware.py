@@ -222,8 +222,11 @@ async def load(port: int, streams: int, seed: int, at_once: int) -> int:
     seen: collections.Counter[str] = collections.Counter()
     wrong: list[str] = []
 
+    # Python 3.10 cannot tell whose cancellation it is: such a body is cut, which is honest and no finding.
+    faults = [fault for fault in FAULTS if fault != "cancel" or sys.version_info >= (3, 11)]
+
     async def one(number: int) -> None:
-        fault, client = made.choice(FAULTS), made.choice(CLIENTS)
+        fault, client = made.choice(faults), made.choice(CLIENTS)
         own = random.Random(number)  # noqa: S311 - as above
         async with gate:
             ended, body = await asyncio.wait_for(ask(port, {"fault": fault, "seed": number}, client, own), 120)
