@@ -279,6 +279,13 @@ def test_every_example_is_classified_in_every_envelope(envelope):
                     assert failure.details["body"] == form
 
 
+def test_a_message_that_speaks_of_frames_is_no_frame():
+    text = f"data: {{}}\n{OVER}"
+    assert (
+        classify(HTTPAnswer(400, {}, json.dumps({"error": {"message": text}}))).cause is Cause.CONTEXT_LENGTH_EXCEEDED
+    )
+
+
 def test_a_delay_is_read_from_headers_and_texts():
     for answer, seconds in (
         (HTTPAnswer(429, {"Retry-After": "7"}, {}), 7.0),

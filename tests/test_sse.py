@@ -299,16 +299,16 @@ def _seconds(body, size):
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("size", [1, 97])
 def test_time_grows_linearly_with_one_large_frame(end, size):
-    """Ten times the bytes may take at most thirty times as long: a quadratic decoder takes a hundred times."""
+    """Ten times the bytes may take at most sixty times as long, on a busy machine: a quadratic decoder takes a hundred."""
     small, large = (b"data: " + b"x" * (count * size) + end * 2 for count in (20_000, 200_000))
-    assert _seconds(large, size) < 30 * _seconds(small, size)
+    assert _seconds(large, size) < 60 * _seconds(small, size)
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_time_grows_linearly_with_many_frames_in_one_chunk(end):
     frame = b"event: a" + end + b"data: 1" + end * 2
     small, large = frame * 2_000, frame * 20_000
-    assert _seconds(large, len(large)) < 30 * _seconds(small, len(small))
+    assert _seconds(large, len(large)) < 60 * _seconds(small, len(small))
 
 
 def test_a_frame_of_50_megabytes_in_small_chunks_is_read_within_seconds():

@@ -117,13 +117,13 @@ class _Found:
         for key in _MESSAGES:
             found = value.get(key)
             if isinstance(found, str):
-                self.text(found, depth)
+                self.text(found, depth, told=True)
             elif found is not None:
                 self.read(found, depth + 1)
         for key in _NESTED:
             found = value.get(key)
             if isinstance(found, str) and key in {"error", "raw", "body"}:
-                self.text(found, depth + 1)
+                self.text(found, depth + 1, told=key == "error")
             elif isinstance(found, (Mapping, list)):
                 self.read(found, depth + 1)
 
@@ -137,9 +137,9 @@ class _Found:
             # `com.amazonaws#ValidationException`, `ns.ClassName`
             self.codes.append(re.split(r"[#.:/]", text)[-1].lower() if not text.isdigit() else text)
 
-    def text(self, value: str, depth: int = 0) -> None:
+    def text(self, value: str, depth: int = 0, *, told: bool = False) -> None:
         """A message, which may quote another envelope."""
-        plain, objects = _without_objects(_bounded(value))
+        plain, objects = _without_objects(_bounded(value), frames=not told)
         inner: list[str] = []
         for one in objects:
             below = _Found()
@@ -282,14 +282,14 @@ def _kept(text: str, quoted: re.Match[str]) -> str:
     return f" {inner} " if whole else f"{quoted[0][0]}…{quoted[0][-1]}"
 
 
-def _without_objects(text: str) -> tuple[str, list[Any]]:
+def _without_objects(text: str, *, frames: bool) -> tuple[str, list[Any]]:
     """The text without the objects in it (JSON, or a Python `repr`), and those objects.
 
     An object that is cut off gives the message that it got to say; the rest of it is left out, like all of an object
     that says nothing.
     """
     stripped = text.strip()
-    for prefix in ("event:", "data:"):
+    for prefix in ("event:", "data:") if frames else ():  # in a message they are words
         if stripped.startswith(prefix) or f"\n{prefix}" in stripped[:400]:
             lines = stripped.splitlines()
             stripped = "\n".join(line[5:].strip() for line in lines if line.startswith("data:")) or stripped
