@@ -241,6 +241,71 @@ def test_copilots_ids_are_reported_once():
     assert sorted(names(report, "error")) == ["item-id-changed", "item-id-mismatch", "response-id-changed"]
 
 
+ODD = [
+    ("response.output_item.added", lambda event: event["item"].update(type={})),
+    ("response.output_item.added", lambda event: event["item"].update(status=[])),
+    ("response.output_item.done", lambda event: event["item"].update(status=[])),
+    ("response.output_text.delta", lambda event: event.update(content_index=[])),
+    ("response.output_text.done", lambda event: event.update(content_index={})),
+    ("response.content_part.done", lambda event: event["part"].update(type={})),
+    ("response.content_part.done", lambda event: event["part"].update(type="refusal", refusal="Hello")),
+    ("response.output_item.done", lambda event: event["item"].update(role="user")),
+    ("response.completed", lambda event: event["response"].update(status=[])),
+    ("response.completed", lambda event: event["response"].update(output={})),
+    ("response.completed", lambda event: event["response"].update(usage=[])),
+]
+
+
+@pytest.mark.parametrize(("kind", "change"), ODD)
+def test_a_value_of_an_odd_type_is_an_error_and_never_a_crash(kind, change):
+    events = [json.loads(part.split(b"data: ")[1]) for part in good().split(b"\n\n")[:-1]]
+    at = next(at for at, event in enumerate(events) if event["type"] == kind)
+    change(events[at])
+    report = validate_stream(b"".join(map(frame, events)))
+    assert not report.ok
+    assert next(one.frame for one in report.findings if one.severity == "error") == at
+
+
+def test_a_code_that_is_a_list_is_an_error():
+    report = validate_stream(failing().replace(b'"error":{"code":"context_length_exceeded"', b'"error":{"code":[]'))
+    assert not report.ok
+
+
+def test_long_texts_are_compared_to_their_end():
+    stream = ResponseStream(**NEW)
+    body = stream.start()
+    message = stream.message(id="msg_1")
+    for _ in range(24):
+        body += message.text("x" * 50_000)
+    body += stream.complete(USAGE)
+    assert validate_stream(body).ok
+    head, _, tail = body.rpartition(b"event: response.content_part.done")
+    wrong = head + b"event: response.content_part.done" + tail.replace(b'xx"', b'xy"', 1)
+    assert "part-mismatch" in names(validate_stream(wrong), "error")
+
+
+def test_what_a_command_wrote_is_compared():
+    output = ResponseStream(**NEW)
+    body = output.start()
+    handle = output.shell_call_output("call_1")
+    body += handle.output("one") + handle.output("", "two") + handle.exited(0) + output.complete(USAGE)
+    assert validate_stream(body).ok
+    assert "text-mismatch" in names(
+        validate_stream(body.replace(b'"stdout":"one"}],', b'"stdout":"on"}],', 1)), "error"
+    )
+
+
+def test_many_findings_and_many_keys_are_bounded():
+    report = validate_stream(b'data: {"type":"keepalive","sequence_number":0}\n\n' * 12_000)
+    assert len(report.findings) == 10_000
+    assert report.more > 0
+    keys = b",".join(b'"k%d":1' % at for at in range(20_000))
+    began = time.perf_counter()
+    assert "duplicate-key" in names(validate_stream(b'data: {"type":"x",%s,"k0":2}\n\n' % keys))
+    validate_stream(b"y" * 8_000_000, framing="json-lines")
+    assert time.perf_counter() - began < 15
+
+
 # ---- dialects, clients, selection ----------------------------------------------------------------------------------
 
 
@@ -248,7 +313,7 @@ def test_open_responses_wants_done_and_openai_has_none():
     assert names(validate_stream(good() + b"data: [DONE]\n\n")) == ["done-marker"]
     assert names(validate_stream(good(), dialect="open-responses"), "error") == ["done-marker-missing"]
     assert validate_stream(good() + b"data: [DONE]\n\n", dialect="open-responses").findings == ()
-    told = good().replace(b"response.output_text.delta", b"response.reasoning.delta")
+    told = good().replace(b"response.output_text.delta", b"response.reasoning.delta") + b"data: [DONE]\n\n"
     assert validate_stream(told).dialect == "open-responses"
 
 

@@ -51,8 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
         "client": arguments.client,
         "strict": arguments.strict,
         "fragment": arguments.fragment,
-        "select": tuple(filter(None, arguments.select.split(","))),
-        "ignore": tuple(filter(None, arguments.ignore.split(","))),
+        "select": tuple(one.strip() for one in arguments.select.split(",") if one.strip()),
+        "ignore": tuple(one.strip() for one in arguments.ignore.split(",") if one.strip()),
     }
     try:
         StreamValidator(**options)
@@ -60,6 +60,12 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"respevents: {error}", file=sys.stderr)
         return 2
     files = list(_files(arguments.files))
+    if not files:
+        print("respevents: no files to validate", file=sys.stderr)
+        return 2
+    if arguments.jobs < 1:
+        print(f"respevents: --jobs: expected 1 or more, got {arguments.jobs}", file=sys.stderr)
+        return 2
     reports: list[Report] = []
     unreadable = 0
     for found, message in _all(files, options, arguments):
@@ -226,7 +232,7 @@ def _junit(reports: list[Report]) -> str:
     lines = ['<?xml version="1.0" encoding="UTF-8"?>']
     lines.append(f'<testsuite name="respevents" tests="{len(reports)}" failures="{failed}">')
     for report in reports:
-        lines.append(f"  <testcase classname={quoteattr(report.dialect)} name={quoteattr(report.name)}>")
+        lines.append(f"  <testcase classname={quoteattr(report.dialect)} name={quoteattr(_xml(report.name))}>")
         errors = [one for one in report.findings if one.severity == "error"]
         if errors:
             text = _xml("\n".join(map(str, errors)))

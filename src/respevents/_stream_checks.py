@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from respevents._errors import show
-from respevents._table import TABLE
+from respevents._table import ITEMS, TABLE
 from respevents.failures import FailureCode
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ _FRESH: Final = frozenset({"encrypted_content", "fingerprint"})
 _LISTS: Final = {"content_index": "content", "summary_index": "summary"}
 _CODES: Final = frozenset(code.value for code in FailureCode)
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
+_KEPT_KEYS: Final = ("name", "namespace", "role", "container_id", "server_label", "call_id")
+"""What an item is known by, from added to done. (A tool_search_call of OpenAI's changed its call_id on its way.)"""
 
 
 class _Sum:
@@ -76,7 +78,7 @@ class _Sum:
 
 
 class _Item:
-    __slots__ = ("call_id", "done", "id", "ids_vary", "index", "sums", "type", "wholes", "wire")
+    __slots__ = ("call_id", "done", "id", "index", "notes", "parts", "sums", "type", "wholes", "wire")
 
     def __init__(self, index: int, wire: dict[str, Any]) -> None:
         self.index = index
@@ -86,10 +88,13 @@ class _Item:
         self.type = wire.get("type")
         self.sums: dict[tuple[str | None, Any], _Sum] = {}
         """(kind of text, part) -> what its deltas said."""
-        self.wholes: dict[tuple[str | None, Any], str | None] = {}
-        """The same -> what its `done` event said; None where it was too long to keep."""
+        self.wholes: dict[tuple[str | None, Any], _Sum] = {}
+        """The same -> what its `done` event said."""
+        self.parts: dict[tuple[str, Any], Any] = {}
+        """(index key, index) -> the type a part was opened with."""
+        self.notes: dict[Any, list[Any]] = {}
+        """Annotations by part."""
         self.done: dict[str, Any] | None = None
-        self.ids_vary = False
 
 
 Find = Callable[..., None]
@@ -111,6 +116,8 @@ class StreamChecks:
         self._terminal: str | None = None
         self._first = True
         self._replaced = 0
+        self._cut: int | None = None
+        """The output_index of an item that was cut short."""
         self.reasoning_delta = False
 
     def begin(self, *, continued: bool, number: Any) -> None:
@@ -258,7 +265,7 @@ class StreamChecks:
             self._find("status-mismatch", said, "$.response.status")
         error = response.get("error")
         if status == "failed":
-            if not isinstance(error, dict) or error.get("code") in {None, ""} or not error.get("message"):
+            if not isinstance(error, dict) or error.get("code") in (None, "") or not error.get("message"):
                 self._find("failed-without-error", f"error is {show(error)}", "$.response.error")
             if isinstance(error, dict) and error.get("code") is not None:
                 self._code(error["code"], error.get("message"), "$.response.error.code")
@@ -281,6 +288,7 @@ class StreamChecks:
                     self._find("unfinished-completed", f"output item {at} is {item['status']}",
                                f"$.response.output[{at}].status")  # fmt: skip
         if self._continued or status == "failed":
+            self._known(output)
             return
         if status == "completed" and not output and not self._items:
             self._find("completed-empty", "No item was added, the output is empty", "$.response.output")
@@ -299,6 +307,17 @@ class StreamChecks:
                 self._find("item-id-changed", f"{show(item.done.get('id'))} was done, {show(final.get('id'))} is final",
                            f"$.response.output[{at}].id")  # fmt: skip
             where = _differs({**item.done, "id": None}, {**final, "id": None}, f"$.response.output[{at}]")
+            if where is not None:
+                self._find("output-mismatch", "The item was done with another value than it has at the end", where)
+
+    def _known(self, output: list[Any]) -> None:
+        """The output of a stream that was not seen whole, or failed: what was done and stands there is the same."""
+        done = {item.done.get("id"): item.done for item in self._items.values() if item.done is not None
+                and isinstance(item.done.get("id"), str)}  # fmt: skip
+        for at, final in enumerate(output):
+            identity = final.get("id") if isinstance(final, dict) else None
+            known = done.get(identity) if isinstance(identity, str) else None
+            where = None if known is None else _differs(known, final, f"$.response.output[{at}]")
             if where is not None:
                 self._find("output-mismatch", "The item was done with another value than it has at the end", where)
 
@@ -348,8 +367,16 @@ class StreamChecks:
                 "item-id-mismatch", f"the item is {show(item.id)}, the event names {show(identity)}", "$.item_id"
             )
         part = event.get(row.index) if row.index is not None else None
+        if part is not None and type(part) is not int:
+            return
         place = (row.part or row.type.rpartition(".")[0], part)
-        if row.done is not None:
+        if row.part == "output":
+            self._written(item, event, row, part)
+        elif row.type == "response.output_text.annotation.added":
+            item.notes.setdefault(part, []).append(event.get("annotation"))
+        elif row.opens and isinstance(event.get("part"), dict):
+            item.parts[row.index or "", part] = event["part"].get("type")
+        elif row.done is not None:
             delta = event.get("delta")
             if isinstance(delta, str):
                 self._cut_characters(delta)
@@ -362,7 +389,7 @@ class StreamChecks:
             if isinstance(whole, str):
                 self._whole(item, place, whole, row)
         elif row.closes and row.index in _LISTS:
-            self._part_done(item, event, part)
+            self._part_done(item, event, row, part)
 
     def _cut_characters(self, delta: str) -> None:
         """Two deltas in a row that are nothing but U+FFFD."""
@@ -382,6 +409,13 @@ class StreamChecks:
             self._ids[identity] = item.index
         else:
             self._find("id-missing", f"The item has the id {show(identity)}", "$.item.id")
+        if not isinstance(item.type, str):
+            item.type = None
+        elif item.type not in ITEMS:
+            self._find("unknown-item", f"No schema names the item type {show(item.type)}", "$.item.type")
+        if self._cut is not None:
+            said = f"output item {self._cut} was incomplete, and another one follows"
+            self._find("incomplete-item-not-last", said, "$.output_index")
         if item.type in _CALLS and isinstance(call, str):
             if call in self._calls:
                 said = f"output item {self._calls[call]} has the call_id {show(call)} too"
@@ -399,31 +433,54 @@ class StreamChecks:
         elif not sums.equals(whole):
             said = f"the deltas said {sums.shown()}, the whole is {show(whole[:200])}"
             self._find(name, said, f"$.{row.whole}")
-        item.wholes[place] = whole if len(whole) <= _KEPT else None
+        told = item.wholes[place] = _Sum()
+        told.add(whole)
         if row.whole == "arguments" and item.type == "function_call" and whole:
             try:
                 json.loads(whole)
             except (ValueError, RecursionError):
                 self._find("arguments-not-json", f"{show(whole)} is not JSON", "$.arguments")
 
-    def _part_done(self, item: _Item, event: dict[str, Any], part: Any) -> None:
-        wire = event.get("part")
-        if not isinstance(wire, dict):
+    def _written(self, item: _Item, event: dict[str, Any], row: Row, part: Any) -> None:
+        """What a command wrote: two texts at once."""
+        if row.done is not None:
+            delta = event.get("delta")
+            for name, piece in delta.items() if isinstance(delta, dict) else ():
+                if isinstance(piece, str):
+                    item.sums.setdefault((name, part), _Sum()).add(piece)
             return
-        kind = wire.get("type")
+        output = event.get("output")
+        entries = [one for one in output if isinstance(one, dict)] if isinstance(output, list) else []
+        for name in ("stdout", "stderr"):
+            whole = "".join(one[name] for one in entries if isinstance(one.get(name), str))
+            sums = item.sums.get((name, part))
+            if sums is not None and not sums.equals(whole):
+                said = f"the deltas said {sums.shown()}, the whole is {show(whole[:200])}"
+                self._find("text-mismatch", said, f"$.output.{name}")
+
+    def _part_done(self, item: _Item, event: dict[str, Any], row: Row, part: Any) -> None:
+        wire = event.get("part")
+        if not isinstance(wire, dict) or not isinstance(wire.get("type"), str):
+            return
+        kind = wire["type"]
+        opened = item.parts.get((row.index or "", part))
+        if opened is not None and opened != kind:
+            self._find("part-kind", f"The part was opened as {show(opened)}, closed as {show(kind)}", "$.part.type")
+            return
         for key in ("text", "refusal"):
             said = self._said(item, kind, part)
-            if key in wire and isinstance(wire[key], str) and said is not None and said != wire[key]:
-                message = f"the text was {show(said[:200])}, the part has {show(wire[key][:200])}"
+            if isinstance(wire.get(key), str) and said is not None and not said.equals(wire[key]):
+                message = f"the text was {said.shown()}, the part has {show(wire[key][:200])}"
                 self._find("part-mismatch", message, f"$.part.{key}")
+        notes = item.notes.get(part, [])
+        if kind == "output_text" and notes and _differs(notes, wire.get("annotations"), "$") is not None:
+            said_notes = f"{len(notes)} annotations were added, the part has others"
+            self._find("part-mismatch", said_notes, "$.part.annotations")
 
-    def _said(self, item: _Item, kind: Any, part: Any) -> str | None:
-        """The text of a part as far as it is known whole; None if it was not said or was too long to keep."""
+    def _said(self, item: _Item, kind: Any, part: Any) -> _Sum | None:
+        """The text of a part as it was said whole, or by its deltas; None if it was not said."""
         place = (kind, part)
-        if place in item.wholes:
-            return item.wholes[place]
-        sums = item.sums.get(place)
-        return sums.text() if sums is not None else None
+        return item.wholes.get(place) or item.sums.get(place)
 
     def _item_done(self, item: _Item, wire: dict[str, Any]) -> None:
         if item.done is not None:
@@ -435,7 +492,17 @@ class StreamChecks:
         if item.type in _CALLS and item.call_id is not None and wire.get("call_id") != item.call_id:
             said = f"added with {show(item.call_id)}, done with {show(wire.get('call_id'))}"
             self._find("call-id-changed", said, "$.item.call_id")
-        if wire.get("status") in {"in_progress", "searching", "generating", "interpreting"}:
+        if item.type in ITEMS and item.type != "tool_search_call":
+            for key in _KEPT_KEYS[: -1 if item.type in _CALLS else None]:
+                added, done = item.wire.get(key), wire.get(key)
+                if isinstance(added, str) and added and added != done:
+                    self._find("item-mismatch", f"{key} was {show(added)}, is {show(done)}", f"$.item.{key}")
+        if not item.sums and not item.wholes and not item.parts:
+            self._unstreamed(item, wire)
+        if wire.get("status") == "incomplete":
+            self._cut = item.index
+        status = wire.get("status")
+        if isinstance(status, str) and status in {"in_progress", "searching", "generating", "interpreting"}:
             self._find("item-status", f"The done item is {show(wire['status'])}", "$.item.status")
         for place in {*item.sums, *item.wholes}:
             self._in_item(item, wire, place)
@@ -452,7 +519,7 @@ class StreamChecks:
         if row.index in _LISTS:
             parts = wire.get(_LISTS[row.index])
             if not isinstance(parts, list) or type(part) is not int or part >= len(parts):
-                if said:
+                if said.size:
                     self._find("item-mismatch", f"The item has no part {part}", f"$.item.{_LISTS[row.index]}")
                 return
             found, path = parts[part], f"$.item.{_LISTS[row.index]}[{part}]"
@@ -463,10 +530,19 @@ class StreamChecks:
             return
         for key in keys:
             found, path = (found.get(key) if isinstance(found, dict) else None), f"{path}.{key}"
-        if isinstance(found, str) and found != said:
-            self._find("item-mismatch", f"{show(said[:200])} was streamed, the item has {show(found[:200])}", path)
-        elif found is None and said:
-            self._find("item-mismatch", f"{show(said[:200])} was streamed, the item has nothing", path)
+        if isinstance(found, str) and not said.equals(found):
+            self._find("item-mismatch", f"{said.shown()} was streamed, the item has {show(found[:200])}", path)
+        elif found is None and said.size:
+            self._find("item-mismatch", f"{said.shown()} was streamed, the item has nothing", path)
+
+    def _unstreamed(self, item: _Item, wire: dict[str, Any]) -> None:
+        """An item that says something and had no event of its own."""
+        content = wire.get("content")
+        parts = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
+        if item.type == "message" and any(one.get("text") or one.get("refusal") for one in parts):
+            self._find("deltas-missing", "The message came whole, without an event of its parts", "$.item.content")
+        elif item.type in _CALLS and (wire.get("arguments") or wire.get("input")):
+            self._find("deltas-missing", "The call came whole, without an event of its own", "$.item")
 
     def end(self) -> None:
         """The stream is over."""
@@ -479,7 +555,7 @@ _WHOLE: Final[dict[str | None, Any]] = {
 """Kind of text -> the row of the event that says it whole."""
 
 
-_PATH: Final = re.compile(r"/[\w.@-]{1,80}(?:/[\w.@-]{1,80}){2,30}")
+_PATH: Final = re.compile(r"/[\w.@-]{1,80}(?:/[\w.@-]{1,80}){4,30}")
 
 
 def _redacted(sums: _Sum, whole: str) -> bool:

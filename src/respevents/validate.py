@@ -45,6 +45,7 @@ _ONCE: Final = frozenset(
 )  # fmt: skip
 """Rules that a server breaks in every event or in none: reported at the first."""
 
+_MOST: Final = 10_000
 _DONE: Final = b"[DONE]"
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -82,6 +83,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     profile: str
     framing: Framing = "sse"
     name: str = "<bytes>"
+    more: int = 0
+    """Findings beyond the 10,000 that are kept."""
 
     @property
     def ok(self) -> bool:
@@ -140,9 +143,11 @@ class StreamValidator:
         self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)
         self._shapes = _shapes(schema, profile)
         self._decoder = FrameDecoder(max_frame)
+        self._max_frame = max_frame
         self._lines = bytearray()
         self._offset = 0
         self._findings: list[Finding] = []
+        self._more = 0
         self._new: list[Finding] = []
         self._said: set[tuple[str, str]] = set()
         self._frame = -1
@@ -167,11 +172,17 @@ class StreamValidator:
         if self._closed or self._failed is not None:
             return []
         if self._framing == "json-lines":
-            self._lines += chunk
-            *lines, rest = self._lines.split(b"\n")
+            if b"\n" not in chunk and len(self._lines) + len(chunk) <= self._max_frame:
+                self._lines += chunk
+                return []
+            *lines, rest = (bytes(self._lines) + chunk).split(b"\n")
             self._lines = bytearray(rest)
             for line in lines:
-                self._line(bytes(line), len(line) + 1)
+                self._line(line, len(line) + 1)
+            if len(rest) > self._max_frame:
+                self._failed = RemoteProtocolError(f"A line is longer than {self._max_frame} bytes")
+                self._frame, self._at, self._kind = self._frames, self._offset, None
+                self._find("no-event-stream", f"{self._failed.what}, and nothing after it was read")
             return self._new
         try:
             frames = self._decoder.feed(chunk)
@@ -214,11 +225,12 @@ class StreamValidator:
             profile=self._profile,
             framing=self._framing,
             name=self._name,
+            more=self._more,
         )
 
     def _told(self) -> Dialect:
-        """The dialect, where nobody says: only Open Responses has response.reasoning.delta."""
-        return "open-responses" if self._checks.reasoning_delta else "openai"
+        """The dialect, where nobody says: Open Responses has response.reasoning.delta, and [DONE] at the end."""
+        return "open-responses" if self._checks.reasoning_delta and self._done_marker else "openai"
 
     def _line(self, line: bytes, size: int) -> None:
         start, self._offset = self._offset, self._offset + size
@@ -226,6 +238,9 @@ class StreamValidator:
             return
         self._frame, self._at, self._kind = self._frames, start, None
         self._frames += 1
+        if line.strip() == _DONE:
+            self._find("done-marker", "The log has [DONE]")
+            return
         self._data(line.strip())
 
     def _look(self, frame: Frame) -> None:
@@ -243,6 +258,8 @@ class StreamValidator:
             self._find("done-marker", "The stream sends [DONE]")
             return
         if not data:
+            if b"\ndata" in raw or raw.startswith(b"data"):
+                self._find("event-without-data", "The data is empty")
             return
         if self._done_marker:
             self._find("after-done-marker", "An event follows [DONE]")
@@ -337,9 +354,12 @@ class StreamValidator:
         traps: list[tuple[str, str]] = []
 
         def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-            whole = dict(found)
-            if len(whole) < len(found):
-                twice = next(key for at, (key, _) in enumerate(found) if key in {one for one, _ in found[:at]})
+            whole: dict[str, Any] = {}
+            twice = None
+            for key, value in found:
+                twice = key if key in whole else twice
+                whole[key] = value
+            if twice is not None:
                 traps.append(("duplicate-key", f"The key {show(twice)} stands twice in an object"))
             return whole
 
@@ -409,9 +429,9 @@ class StreamValidator:
 
     def _begin(self, event: dict[str, Any], kind: str) -> Lifecycle:
         number = event.get("sequence_number")
-        later = type(number) is int and number > 0 and kind != "response.created"
-        self._machine = Lifecycle(continued=later or self._fragment)
-        self._checks.begin(continued=later or self._fragment, number=number)
+        later = kind != "response.created" and (self._fragment or (type(number) is int and number > 0))
+        self._machine = Lifecycle(continued=later)
+        self._checks.begin(continued=later, number=number)
         return self._machine
 
     def _end(self) -> None:
@@ -442,6 +462,9 @@ class StreamValidator:
             return
         severity = self._severity(rule, self._dialect or "openai")
         if severity is None:
+            return
+        if len(self._findings) >= _MOST:
+            self._more += 1
             return
         finding = self._made(rule, severity, message, path)
         self._findings.append(finding)
@@ -495,7 +518,7 @@ def _among(name: str, value: object, known: tuple[object, ...]) -> None:
 def _rules(name: str, given: Iterable[str]) -> tuple[str, ...]:
     found: list[str] = []
     for one in [given] if isinstance(given, str) else given:
-        known = BY_NAME[one].id if one in BY_NAME else one
+        known = BY_NAME[one].id if one in BY_NAME else one.strip().upper()
         if not any(rule.startswith(known) for rule in RULES) or not known.startswith("RE"):
             raise ValueError(f"{name}: no rule {show(one)}; `respevents explain` lists them")
         found.append(known)
