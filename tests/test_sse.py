@@ -301,14 +301,16 @@ def _seconds(body, size):
 def test_time_grows_linearly_with_one_large_frame(end, size):
     """Ten times the bytes may take at most sixty times as long, on a busy machine: a quadratic decoder takes a hundred."""
     small, large = (b"data: " + b"x" * (count * size) + end * 2 for count in (20_000, 200_000))
-    assert _seconds(large, size) < 60 * _seconds(small, size)
+    # A busy machine may spoil a measurement; a decoder that is not linear spoils each.
+    assert any(_seconds(large, size) < 60 * _seconds(small, size) for _ in range(3))
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
 def test_time_grows_linearly_with_many_frames_in_one_chunk(end):
     frame = b"event: a" + end + b"data: 1" + end * 2
     small, large = frame * 2_000, frame * 20_000
-    assert _seconds(large, len(large)) < 60 * _seconds(small, len(small))
+    # A busy machine may spoil a measurement; a decoder that is not linear spoils each.
+    assert any(_seconds(large, len(large)) < 60 * _seconds(small, len(small)) for _ in range(3))
 
 
 def test_a_frame_of_50_megabytes_in_small_chunks_is_read_within_seconds():
@@ -330,4 +332,4 @@ def test_many_small_frames_in_one_chunk_take_linear_time(unit):
             best = min(best, time.perf_counter() - began)
         return best
 
-    assert seconds(80_000) < 12 * seconds(20_000)  # quadratic: 16 times, and more with each doubling
+    assert any(seconds(80_000) < 12 * seconds(20_000) for _ in range(3))  # quadratic: 16 times, and more
