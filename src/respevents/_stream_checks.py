@@ -24,6 +24,9 @@ _KEPT: Final = 1 << 20
 _FRESH: Final = frozenset({"encrypted_content", "fingerprint"})
 """Keys that OpenAI's servers write anew each time: 68 captured streams differ in them and in nothing else."""
 
+_FAR: Final = 100_000_000_000
+"""Seconds: the year 5138. What is more counts milliseconds."""
+_INTERNALS: Final = re.compile(r"Traceback \(most recent call last\)|File \"/[^\"]{1,200}\", line \d+")
 _LISTS: Final = {"content_index": "content", "summary_index": "summary"}
 _CODES: Final = frozenset(code.value for code in FailureCode)
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
@@ -210,6 +213,8 @@ class StreamChecks:
             return
         if code not in _CODES:
             self._find("code-unknown", f"No catalogue names the code {show(code)}", path)
+        if isinstance(message, str) and _INTERNALS.search(message[:20_000]):
+            self._find("internals-exposed", f"The message is {show(message[:200])}", path)
         if isinstance(message, str) and code != "context_length_exceeded":
             from respevents.classifier import classify
             from respevents.failures import Cause
@@ -247,10 +252,15 @@ class StreamChecks:
         identity = response.get("id")
         if not isinstance(identity, str) or not identity:
             self._find("id-missing", f"The response has the id {show(identity)}", "$.response.id")
+        elif known.get("id") is None and not identity.startswith("resp"):
+            self._find("id-form", f"The response has the id {show(identity)}", "$.response.id")
         elif known.get("id") is not None and identity != known["id"]:
             self._find(
                 "response-id-changed", f"announced as {show(known['id'])}, now {show(identity)}", "$.response.id"
             )
+        for key in ("created_at", "completed_at"):
+            if type(response.get(key)) in {int, float} and response[key] > _FAR:
+                self._find("time-unit", f"{key} is {response[key]}", f"$.response.{key}")
         for key in ("created_at", "model"):
             if known.get(key) is not None and response.get(key) is not None and response[key] != known[key]:
                 said = f"{key} was {show(known[key])}, now {show(response[key])}"
@@ -380,6 +390,8 @@ class StreamChecks:
             delta = event.get("delta")
             if isinstance(delta, str):
                 self._cut_characters(delta)
+                if not delta:
+                    self._find("delta-empty", "The delta is empty", "$.delta")
                 sums = item.sums.get(place)
                 if sums is None:
                     sums = item.sums[place] = _Sum()

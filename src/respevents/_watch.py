@@ -188,9 +188,9 @@ class Watch:
         """End the body: the bytes that keep a half-sent frame apart from what follows; b"" when there is none.
 
         A frame whose data is cut gets its blank line: it becomes an event of its own, and is noted as one if its JSON
-        is whole. Lines without data are ended and no more: the next frame overrides their `event:`, while an event
-        without data makes most clients raise. A cut character is completed, because readers that decode UTF-8 before
-        they look for lines would stop at it.
+        is whole. Lines without data, or cut before it, are ended and no more: the next frame overrides their `event:`
+        and adds to their `data:`, while an event without data makes most clients raise. A cut character is completed,
+        because readers that decode UTF-8 before they look for lines would stop at it.
         """
         rest = self._decoder.close()
         if self._torn:
@@ -202,7 +202,7 @@ class Watch:
         frame = rest[0]
         raw = frame.raw
         ended = raw[-1:] in {b"\n", b"\r"}
-        if not _has_data(raw):
+        if not _has_data(raw) or not frame.data:
             return b"" if ended else _complete_character(raw) + b"\n"
         self._note(frame.data, frame.event)
         return b"\n" if raw[-1:] == b"\n" else _complete_character(raw) + b"\n\n"

@@ -199,6 +199,11 @@ _rules = (
           "One answer stands for both.", "Give each call an id of its own.", "codex"),
     _rule(508, "response-changed", "warning", "created_at and model stay as announced.", "Logs disagree.",
           "Keep them from response.created on."),
+    _rule(509, "id-form", "info", "Ids of responses start with resp_ at OpenAI.",
+          "Logs and routers that tell ids apart.",
+          "Make ids of that form; chatcmpl- is another protocol's."),
+    _rule(510, "time-unit", "error", "created_at and completed_at are seconds since 1970.",
+          "Clients show a date in the far future.", "Send whole seconds, not milliseconds."),
     # ---- sequence
     _rule(601, "sequence-missing", "warning", "Every event has a sequence_number (since 2025-05-29).",
           "A cut stream cannot be resumed; SDK models require it.", "Number the events from 0.",
@@ -237,6 +242,7 @@ _rules = (
           "Record the stream unredacted, or redact the deltas as well."),
     _rule(712, "replacement-characters", "warning", "Deltas of nothing but U+FFFD: a character was cut between tokens.",
           "The text shows question marks.", "Hold an incomplete tail back until the rest of the character comes."),
+    _rule(713, "delta-empty", "info", "A delta has no text.", "Nobody; it costs a frame.", "Leave it out."),
     # ---- usage
     _rule(801, "usage-missing", "warning", "A completed response says its usage.", "Cost accounting reads 0.",
           "Send usage with response.completed."),
@@ -283,6 +289,8 @@ _rules = (
           "Clients of that dialect.", "End the response with the incomplete item.", open_responses="error"),
     _rule(914, "completed-with-error", "error", "A completed response has no error.", "Clients that read `error` fail.",
           "Send error: null, or response.failed."),
+    _rule(916, "internals-exposed", "warning", "An error message holds a traceback or a path of the server.",
+          "Whoever reads it learns how the server is built.", "Say what the client can act on, and log the rest."),
     _rule(915, "completed-empty", "warning", "The response is completed and has no output item at all.",
           "An empty answer reads as a whole one; a cut or failed upstream often ends so.",
           "Send the items, or end with response.failed."),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -40,7 +41,7 @@ _ONCE: Final = frozenset(
     {
         "event-line-missing", "line-ends", "bare-cr", "data-before-event", "id-or-retry-line", "sequence-missing",
         "several-data-lines", "response-id-changed", "item-id-mismatch", "item-id-changed", "response-changed",
-        "error-shape", "error-key-in-event", "id-missing",
+        "error-shape", "error-key-in-event", "id-missing", "id-form", "time-unit", "delta-empty",
     }
 )  # fmt: skip
 """Rules that a server breaks in every event or in none: reported at the first."""
@@ -326,7 +327,12 @@ class StreamValidator:
         if lists is not None and not any(map(event.get, lists)):
             place = (kind, *map(event.get, _PLACES))
             running = self._running
-            if running is not None and place == self._place and not event["delta"].endswith("\ufffd"):
+            if (
+                running is not None
+                and place == self._place
+                and event["delta"]
+                and not event["delta"].endswith("\ufffd")
+            ):
                 running.add(event["delta"])
                 self._checks.number(event)
                 return
@@ -404,8 +410,10 @@ class StreamValidator:
         if not self._shapes.accepts(event, kind):
             for rule, path, message in self._shapes.faults(event, kind):
                 self._find(rule, message, path)
-        if self._strict:
-            for path, key in self._shapes.unknown(event, kind):
+        for path, key in self._shapes.unknown(event, kind):
+            place = ("unknown-field", re.sub(r"\d+", "", path))
+            if self._strict or place not in self._said:  # servers that send one send it in every event
+                self._said.add(place)
                 self._find("unknown-field", f"The schema names no {show(key)}", path)
 
     def _move(self, event: dict[str, Any], kind: str) -> None:

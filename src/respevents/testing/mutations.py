@@ -560,6 +560,19 @@ def another_model(frames: Frames) -> Mutated | None:
     return _edit(frames, _is(*_TERMINAL), lambda event: event["response"].update(model="another"))
 
 
+@_mutation("id-form", also=["response-id-changed"])
+def an_id_of_chat(frames: Frames) -> Mutated | None:
+    return _edit(frames, _is("response.created"), lambda event: event["response"].update(id="chatcmpl-1"))
+
+
+@_mutation("time-unit", also=["response-changed"])
+def milliseconds(frames: Frames) -> Mutated | None:
+    def change(event: dict[str, Any]) -> None:
+        event["response"]["created_at"] *= 1000
+
+    return _edit(frames, _is("response.created"), change)
+
+
 # ---- sequence
 
 
@@ -732,6 +745,15 @@ def cut_characters(frames: Frames) -> Mutated | None:
     return Mutated(_insert(broken.frames, at + 2, {**event, "delta": "\ufffd"}).frames, at + 2)
 
 
+@_mutation("delta-empty")
+def an_empty_delta(frames: Frames) -> Mutated | None:
+    at = _first(frames, lambda event: _with_text(event) and "output_index" in event)
+    event = None if at is None else _events(frames)[at]
+    if any(one is not None and one.get("delta") == "" for one in _events(frames)):
+        return None  # one is reported, and it has one
+    return None if at is None or event is None else _insert(frames, at + 1, {**event, "delta": ""})
+
+
 @_mutation("item-status", also=["output-mismatch", "field-shape"])
 def still_running(frames: Frames) -> Mutated | None:
     def fits(event: dict[str, Any]) -> bool:
@@ -888,6 +910,16 @@ def an_error_without_words(frames: Frames) -> Mutated | None:
 @_mutation("error-key-in-event")
 def a_null_error(frames: Frames) -> Mutated | None:
     return _edit(frames, _with_text, lambda event: event.update(error=None))
+
+
+@_mutation("internals-exposed", also=["code-unknown"])
+def a_traceback(frames: Frames) -> Mutated | None:
+    text = 'Traceback (most recent call last):\n  File "/srv/app.py", line 1'
+    return _edit(
+        frames,
+        _is("response.failed"),
+        lambda event: event["response"].update(error={"code": "server_error", "message": text}),
+    )
 
 
 @_mutation("completed-empty", also=["usage-zero"])
