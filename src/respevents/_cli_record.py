@@ -221,7 +221,12 @@ class _Stream:
             "errors": sum(finding.severity == "error" for finding in findings),
             "rules": rules,
         }
-        whole = {**self._record, **told, "pace": self._pace, "findings": report.to_dict()["findings"] if report is not None else None}
+        whole = {
+            **self._record,
+            **told,
+            "pace": self._pace,
+            "findings": report.to_dict()["findings"] if report is not None else None,
+        }
         text = json.dumps(whole, ensure_ascii=False, indent=1).encode("utf-8", "replace")
         self._path.with_suffix(".json").write_bytes(text)
         return told

@@ -44,5 +44,6 @@ def assert_valid_stream(source: Any, **options: Any) -> Report:
         capture = Capture([bytes(source)], framing=report.framing)
         small = len(source) <= _telling.MAX_DRAWN
     if small:
-        text = f"{_telling.drawn(capture, StreamValidator(**{'framing': capture.framing, **given}))}\n\n{text}"
+        given["framing"] = capture.framing
+        text = f"{_telling.drawn(capture, StreamValidator(**given))}\n\n{text}"
     raise AssertionError(f"not a valid stream\n{text}")

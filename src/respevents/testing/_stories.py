@@ -22,9 +22,7 @@ USAGE: Final = {"input_tokens": 11, "output_tokens": 7}
 """What every story counts: the same for each, so that a test can tell it."""
 
 WORDS: Final = ("Hel", "lo", " from", " the", " script", ".")
-PIXEL: Final = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PIXEL: Final = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 """A picture of one pixel."""
 
 STORIES: Final[dict[str, Story]] = {}
@@ -131,7 +129,7 @@ def _calls(stream: ResponseStream, request: Mapping[str, Any], count: int) -> It
         for tool in (tools if isinstance(tools, list) else [])
         if isinstance(tool, dict) and tool.get("type") == "function" and isinstance(tool.get("name"), str)
     ]
-    tool = offered[0] if offered else {"name": "get_weather", "parameters": _WEATHER}
+    tool: dict[str, Any] = offered[0] if offered else {"name": "get_weather", "parameters": _WEATHER}
     yield stream.start()
     for _ in range(count):
         call = stream.function_call(tool["name"])

@@ -15,8 +15,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator
-
-    from typing_extensions import TypeGuard
+    from typing import TypeGuard
 
     from respevents.testing.server import ScriptedServer
     from respevents.validate import Report
@@ -46,7 +45,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line("markers", f"{MARKER}: a captured stream, made by --responses-captures")
-    given = config.getoption("--responses-captures")
+    clients = config.getoption("--responses-client")
+    if clients:
+        from respevents.findings import CLIENTS
+
+        unknown = [name for name in clients if name not in CLIENTS]
+        if unknown:
+            raise pytest.UsageError(f"--responses-client: no such client: {unknown[0]} (use {', '.join(CLIENTS)})")
+    given = _given(config)
     missing = [name for name in given if not Path(name).exists()]
     if missing:
         raise pytest.UsageError(f"--responses-captures: no such folder or file: {', '.join(missing)}")
@@ -55,9 +61,14 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args.extend(str(Path(name).resolve()) for name in given)
 
 
+def _given(config: pytest.Config) -> list[str]:
+    found: list[str] = config.getoption("--responses-captures") or []
+    return found
+
+
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Take the files of the captures' folders."""
-    roots = [Path(name).resolve() for name in parent.config.getoption("--responses-captures")]
+    roots = [Path(name).resolve() for name in _given(parent.config)]
     if not any(root == file_path or root in file_path.parents for root in roots):
         return None
     if file_path.suffix in {".py", ".pyc"} or file_path.name.startswith("."):
@@ -109,8 +120,9 @@ class CaptureItem(pytest.Item):
             raise NotValidError(self.error)
         for number, capture in enumerate(read_captures(self.path), start=1):
             if number == self.number:
-                clients = self.config.getoption("--responses-client")
-                _check(b"".join(capture.chunks()), framing=capture.framing, clients=clients)
+                body = b"".join(capture.chunks())
+                for client in self.config.getoption("--responses-client") or [None]:
+                    _check(body, framing=capture.framing, client=client)
                 return
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -121,7 +133,7 @@ class CaptureItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Where it stands."""
-        return self.path, None, f"{self.path.name}::{self.name}"
+        return self.path, None, self.name
 
 
 def _check(body: bytes, **options: Any) -> None:

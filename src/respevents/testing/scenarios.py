@@ -124,7 +124,7 @@ _add(
 _EXPOSED: Final = Policy(expose="message")
 """The text of each failure is seen by the client: it is ours."""
 
-_CAUSES: Final = {facts.code: cause for cause, facts in reversed(CATALOGUE.items()) if facts.code is not None}
+_CAUSES: Final = {facts.code: cause for cause, facts in reversed(list(CATALOGUE.items())) if facts.code is not None}
 
 
 def _failure(cause: Cause, code: str | None = None) -> Failure:
@@ -336,7 +336,10 @@ def scenario(spec: str, known: Mapping[str, Scenario] = SCENARIOS, *, gap: float
             got=show(name),
             fix="See respevents serve --list." + (f" Close to it: {', '.join(near)}." if near else ""),
         )
-    values = dict(setting.partition("=")[::2] for setting in settings.split(",") if setting)
+    values: dict[str, str] = {}
+    for setting in filter(None, settings.split(",")):
+        key, _, value = setting.partition("=")
+        values[key] = value
     wrong = [key for key in values if key not in _SETTINGS]
     if wrong:
         raise LocalProtocolError(f"{name} has no setting {show(wrong[0])}", fix=f"Use {', '.join(_SETTINGS)}.")

@@ -168,10 +168,11 @@ class ScriptedServer:
         self._thread = threading.Thread(target=self._run, args=(ready,), name="respevents-scripted", daemon=True)
         self._thread.start()
         ready.wait()
-        if self._failed is not None:
+        failed: BaseException | None = self._failed
+        if failed is not None:
             self._thread.join()
             self._thread = None
-            raise self._failed
+            raise failed
 
     def stop(self) -> None:
         """Stop listening and break what is open."""
@@ -252,9 +253,7 @@ class ScriptedServer:
         return _refused(Cause.INVALID_REQUEST, f"No route {heard.method} {heard.target[:200]}", 404)
 
     def _see(self, heard: Heard, name: str | None, run: str) -> None:
-        seen = Seen(
-            heard.method, urlsplit(heard.target).path, name, run, heard.headers, heard.fields, heard.websocket
-        )
+        seen = Seen(heard.method, urlsplit(heard.target).path, name, run, heard.headers, heard.fields, heard.websocket)
         self.requests.append(seen)
         if len(self.requests) > MAX_SEEN:
             del self.requests[0]
@@ -277,7 +276,9 @@ class ScriptedServer:
         try:
             script = chosen.play(request, next(self._numbers))
             if request.get("stream") is True:
-                return script._replace(chunks=self._kept(script))
+                chunks = iter(script.chunks)
+                first = list(itertools.islice(chunks, 1))  # made now: a request that cannot be repeated raises here
+                return script._replace(chunks=self._kept(itertools.chain(first, chunks)))
             return _unstreamed(script)
         except ProtocolError as error:  # what the request holds cannot be repeated
             return _refused(Cause.INVALID_REQUEST, str(error))
@@ -292,10 +293,10 @@ class ScriptedServer:
             return name
         return self._default
 
-    def _kept(self, script: Script) -> Iterable[bytes | float]:
+    def _kept(self, chunks: Iterable[bytes | float]) -> Iterable[bytes | float]:
         """The chunks on their way out, kept for whoever asks for the response again."""
         body: list[bytes] = []
-        for chunk in script.chunks:
+        for chunk in chunks:
             if isinstance(chunk, bytes):
                 body.append(chunk)
             yield chunk
