@@ -134,6 +134,11 @@ def _reader(event: Any) -> Callable[[str], Any]:
     return read
 
 
+def _skips_sum(row: Row, kind: str | None, state: str) -> bool:
+    """The event closes a part without its whole text, of a kind whose text is summed up by an event of its own."""
+    return row.closes and row.part is None and state == "open" and kind in PART_KINDS
+
+
 class _Look:
     """One event held against the machine: what is wrong, and where to move."""
 
@@ -371,8 +376,8 @@ class _Look:
             return self._part_order(state, number)
         if part is None:
             return before or self._opened(item, number)
-        if row.closes and part.kind in PART_KINDS and part.kind is not None and state == "open" and row.part is None:
-            return self._part_order(state, number)  # a part whose text has an event that sums it up
+        if _skips_sum(row, part.kind, state):
+            return self._part_order(state, number)
         return self._counted(part.counts)
 
     def _item_of_part(self) -> Violation | None:
@@ -431,14 +436,18 @@ class _Look:
         return None
 
     def _part_order(self, state: str, number: int) -> Violation:
-        row = self.row
+        row, item = self.row, self.item
+        assert item is not None
+        items = {item.type} if item.type in ITEMS else set(row.items)
+        kind = row.part if self.part is None else self.part.kind
         expected = [
             other.type
             for other in TABLE.values()
             if other.index == row.index
             and (state in other.after or (state in other.stay and other.count is None))
-            and (other.part is None or row.part is None or other.part == row.part)
-            and (not row.items or not other.items or set(row.items) & set(other.items))
+            and (kind is None or other.part is None or other.part == kind)
+            and (not items or not other.items or items & set(other.items))
+            and not _skips_sum(other, kind, state)
         ]
         following = " or ".join(expected) if expected else "nothing more of this part"
         return self._fault(
