@@ -10,12 +10,28 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from guarding import BODY, EVENTS, FRAMES, ITEM, OPEN, RESPONSE, both, delta, event, run_by_hand, run_sync, tail_of
+from guarding import (
+    BODY,
+    EVENTS,
+    FRAMES,
+    ITEM,
+    OPEN,
+    RESPONSE,
+    AsyncSource,
+    PlainSource,
+    both,
+    delta,
+    event,
+    run_async,
+    run_by_hand,
+    run_sync,
+    tail_of,
+)
 from respevents import _ending
 from respevents._watch import MAX_ITEMS, Watch
 from respevents.events import decode_event
 from respevents.failures import Cause, Failure, Policy, RequestRejected
-from respevents.guard import guard_stream, rejected_frames
+from respevents.guard import guard_stream, guard_stream_sync, rejected_frames
 from respevents.wire import FrameDecoder, encode_frame
 
 # ---------------------------------------------------------------------------------------------- a stream that works
@@ -534,3 +550,71 @@ def test_an_exception_that_means_the_client_is_gone_adds_nothing_and_is_raised(r
     assert done.chunks == FRAMES[:2]
     assert done.raised is error
     assert [failure.cause for failure in done.failures] == [Cause.CLIENT_DISCONNECT]
+
+
+@pytest.mark.parametrize(
+    ("guarded", "source", "said"),
+    [
+        (
+            guard_stream,
+            b"data: 1",
+            "source: expected an async iterable (or a plain one) of bytes, str or events, got b'data: 1'."
+            + " Put a whole body into a list: [body].",
+        ),
+        (
+            guard_stream_sync,
+            7,
+            "source: expected an iterable of bytes, str or events, got 7. Call the generator function.",
+        ),
+    ],
+)
+def test_what_is_no_source_is_told_how_to_become_one(guarded, source, said):
+    with pytest.raises(TypeError) as caught:
+        guarded(source, model="m")
+    assert str(caught.value) == said
+
+
+def test_a_body_may_be_driven_by_send():
+    """From the protocol of generators: `send(None)` is `next`, and another value is refused before the first one."""
+    source = PlainSource(FRAMES)
+    body = guard_stream_sync(source, model="m")
+    with pytest.raises(TypeError):
+        body.send(b"x")
+    assert body.send(None) == FRAMES[0]
+    body.close()
+    assert source.closed == 1
+
+    async def main():
+        source = AsyncSource(FRAMES)
+        body = guard_stream(source, model="m")
+        with pytest.raises(TypeError):
+            await body.asend(b"x")
+        assert await body.asend(None) == FRAMES[0]
+        await body.aclose()
+        assert source.closed == 1
+
+    asyncio.run(main())
+
+
+def test_sources_that_cannot_be_closed_are_none_the_worse():
+    class Bare:
+        def __iter__(self):
+            return iter(FRAMES)
+
+        def __aiter__(self):
+            async def frames():
+                for frame in FRAMES:
+                    yield frame
+
+            return frames()
+
+    class Forward:
+        """A plain iterable and nothing else, so that it is lifted."""
+
+        def __iter__(self):
+            return iter(FRAMES)
+
+    for source in (Bare(), Forward()):
+        run = run_async(source=source)
+        assert (run.body, run.raised) == (BODY, None)
+    assert run_sync(source=Bare()).body == BODY

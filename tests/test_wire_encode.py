@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from respevents import _canonical, _direct
+from respevents import _canonical, _direct, wire
 from respevents._canonical import MAX_DEPTH, MAX_INT_DIGITS
 from respevents._errors import EncodeError
 from respevents._generated import tables
@@ -381,6 +381,48 @@ def test_a_frame_needs_a_type_of_one_line():
     for data in (b'{\n"a":1}', b"1\r"):
         with pytest.raises(EncodeError):
             frame_bytes("a", data)
+
+
+@pytest.mark.parametrize(
+    ("step", "said"),
+    [
+        (lambda: encode_frame({}), "An event needs a `type` at $.type: expected a string, got no such key"),
+        (lambda: encode_frame({"type": 1}), "An event needs a `type` at $.type: expected a string, got 1"),
+        (lambda: frame_bytes("a\nb", b"{}"), r"An event type is one line of text at $.type: got 'a\nb'"),
+        (lambda: frame_bytes("a", b"1\r"), r"The JSON of a frame is one line: got b'1\r'. Write it compact."),
+    ],
+)
+def test_an_event_that_makes_no_frame_is_told_what_and_where(step, said):
+    with pytest.raises(EncodeError) as caught:
+        step()
+    assert str(caught.value) == said
+
+
+def test_a_stack_that_is_nearly_full_is_an_encode_error(monkeypatch):
+    def full(_):
+        raise RecursionError
+
+    monkeypatch.setattr(wire, "_encode", full)
+    with pytest.raises(EncodeError) as caught:
+        encode_json(DELTA)
+    assert str(caught.value) == "The value is nested too deep for what is left of the stack at $"
+
+
+@pytest.mark.parametrize("encode", [encode_json, encode_frame])
+def test_a_class_is_looked_at_once_and_its_events_are_written_directly(monkeypatch, encode):
+    """Choice: the hot path, see the bounds of the design; the slow path would give the same bytes."""
+    looked = []
+
+    def look(cls):
+        looked.append(cls)
+        return _direct.event_check(cls)
+
+    expected = encode(DELTA)
+    monkeypatch.setattr(wire, "_plans", {})
+    monkeypatch.setattr(wire, "event_check", look)
+    monkeypatch.setattr(wire, "canonical", None)
+    assert [encode(delta()), encode(delta())] == [expected, expected]
+    assert looked == [ResponseTextDeltaEvent]
 
 
 # ---- forms -----------------------------------------------------------------------------------------------------

@@ -105,7 +105,7 @@ def prepare(name: str) -> Path:
 def run(name: str, workers: int) -> int:
     target = prepare(name)
     environment = os.environ | {"CI": "1", "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [Path(sys.executable).with_name("mutmut"), "run", "--max-children", str(workers)]
+    command = [str(Path(sys.executable).with_name("mutmut")), "run", "--max-children", str(workers)]
     return subprocess.run(command, cwd=target, env=environment, check=False).returncode
 
 
@@ -126,15 +126,20 @@ def report() -> None:
     print("module        mutants  killed  timeout  survived  no tests  not run")
     for name in GROUPS:
         for module, found in results(name).items():
-            counts = [list(found.values()).count(one) for one in ("killed", "timeout", "survived", "no tests", "not run")]
-            print(f"{module:12} {len(found):8}" + "".join(f"{n:{w}}" for n, w in zip(counts, (8, 9, 10, 10, 9), strict=True)))
+            counts = [
+                list(found.values()).count(one) for one in ("killed", "timeout", "survived", "no tests", "not run")
+            ]
+            print(
+                f"{module:12} {len(found):8}"
+                + "".join(f"{n:{w}}" for n, w in zip(counts, (8, 9, 10, 10, 9), strict=True))
+            )
 
 
 def show(name: str) -> None:
     for found in results(name).values():
         for key, status in found.items():
             if status != "killed":
-                command = [Path(sys.executable).with_name("mutmut"), "show", key]
+                command = [str(Path(sys.executable).with_name("mutmut")), "show", key]
                 said = subprocess.run(command, cwd=WORK / name, check=True, capture_output=True, text=True)
                 print(f"{status}: {said.stdout}")
 
