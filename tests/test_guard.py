@@ -558,8 +558,7 @@ def test_an_exception_that_means_the_client_is_gone_adds_nothing_and_is_raised(r
         (
             guard_stream,
             b"data: 1",
-            "source: expected an async iterable (or a plain one) of bytes, str or events, got b'data: 1'."
-            + " Put a whole body into a list: [body].",
+            "source: expected an async iterable (or a plain one) of bytes, str or events, got b'data: 1'. Put a whole body into a list: [body].",
         ),
         (
             guard_stream_sync,

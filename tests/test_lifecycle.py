@@ -293,6 +293,20 @@ FAULTS = {
     "a command without its start": (without(SH, 3), "part-order"),
     "a command is never whole": (without(SH, 5), "item-unfinished"),
     "an output after its whole": ([*SH[:10], SH[8], *SH[10:]], "part-order"),
+    "an item has no number": ([*head(), changed(M, 2, output_index=None)[2], FAILED], "index-missing"),
+    "nine items are never done": ([*head(), *(added("message", at) for at in range(9)), END], "item-open"),
+    "a part is closed that was never opened": (
+        [*M[:3], on("content_part.done", content_index=0), FAILED],
+        "part-order",
+    ),
+    "the same in an item of a new type": (
+        [*head(), added("new_call"), on("content_part.done", content_index=0), FAILED],
+        "part-order",
+    ),
+    "a part of no known kind is opened twice": (
+        [*M[:3], *[on("content_part.added", content_index=0, part={})] * 2, FAILED],
+        "part-order",
+    ),
     "sound is never done": ([*head(), {"type": "response.audio.delta"}, END], "audio-open"),
     "sound is done twice": ([*head(), *[{"type": "response.audio.done"}] * 2, END], "audio-order"),
     "sound before in_progress": ([head()[0], {"type": "response.audio.delta"}, FAILED], "response-order"),
@@ -408,6 +422,13 @@ LEGAL = {
         on("content_part.done", content_index=1, part={"type": "refusal"}),
         *M[9:],
     ],
+    "sound and its transcript": [
+        *head(),
+        *[{"type": "response.audio.delta"}, {"type": "response.audio.transcript.delta"}] * 2,
+        {"type": "response.audio.done"},
+        {"type": "response.audio.transcript.done"},
+        END,
+    ],
     "incomplete": [*M[:-1], {"type": "response.incomplete"}],
 }
 
@@ -442,6 +463,21 @@ def test_the_machine_says_how_the_stream_stands():
     assert seen[2] == ("in_progress", True, [0])
     assert seen[-1] == ("completed", False, [])
     assert not machine.items[0].parts, "what is done is not kept"
+
+
+def test_audio_is_known_by_what_it_is():
+    machine = Lifecycle()
+    for event in [*head(), {"type": "response.audio.delta"}, {"type": "response.audio.transcript.done"}]:
+        assert machine.feed(event) is None
+    assert {name: (part.kind, part.state) for name, part in machine.audio.items()} == {
+        "sound": ("sound", "bare"),
+        "transcript": ("transcript", "closed"),
+    }
+
+
+def test_a_continued_stream_may_start_in_the_middle_of_its_audio():
+    done = {"type": "response.audio.done"}
+    assert violations([done, done, END], continued=True) == []
 
 
 def test_a_violation_names_item_state_and_remedy():
