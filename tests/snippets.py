@@ -43,7 +43,9 @@ def run_console(block: Block, folder: Path) -> list[str]:
         ran = subprocess.run(
             command, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False
         )
-        pattern = re.escape(shown).replace(r"\.\.\.\n", "(?:.*\n)*").replace(r"\.\.\.", ".*")
+        lines = ("(?:.*\n)*" if line == "..." else ".*".join(map(re.escape, line.split("..."))) + "\n"
+                 for line in shown.splitlines())  # fmt: skip
+        pattern = "".join(lines)
         if ran.returncode not in {0, 1} or not re.fullmatch(pattern, ran.stdout):
             wrong.append(f"$ {command}\nexit code {ran.returncode}\n{ran.stdout}{ran.stderr}")
     return wrong
