@@ -15,8 +15,8 @@ __all__ = ["NEWEST", "VERSIONS", "Change", "Profile", "definition", "diff", "loa
 
 Profile = Literal["strict", "wire"]
 
-VERSIONS: Final = ("openai-2026-11",)
-"""Every set of this release, oldest first. Compare by position here, never as strings."""
+VERSIONS: Final = ("openai-2025-03", "openai-2025-06", "openai-2025-09", "openai-2026-05", "openai-2026-11")
+"""Every set of this release, by date, oldest first. Compare by position here, never as strings."""
 
 NEWEST: Final = VERSIONS[-1]
 
