@@ -32,7 +32,7 @@ SCHEMAS = ROOT / "schemas"
 PROFILES = ("strict", "wire")
 METASCHEMA = "https://json-schema.org/draft/2020-12/schema"
 PREFIX = "#/$defs/"
-WIDE = ("open-enums", "open-unions", "optional-everywhere", "required-as-in")
+WIDE = ("open-enums", "open-unions", "optional-everywhere", "required-as-in", "nullable-as-in")
 """Operations on the whole bundle."""
 
 
@@ -50,6 +50,7 @@ class Bundle:
     def __init__(self, defs: dict[str, Schema], events: list[str]) -> None:
         self.defs = copy.deepcopy(defs)
         self.events = list(events)
+        self.extensions: list[str] = []
 
     def apply(self, edit: dict[str, Any]) -> None:
         """Apply one overlay edit; MisfitError when it does not fit what is there."""
@@ -85,6 +86,20 @@ class Bundle:
         self.defs[name] = self._known(edit["schema"], name)
         if edit.get("event"):
             self.events.append(name)
+        if edit.get("extension"):
+            self.extensions.append(name)
+
+    def _redefine(self, edit: dict[str, Any], _: str) -> None:
+        name = edit["name"]
+        if self.defs[name] == edit["schema"]:
+            raise ValueError("it is so already")
+        self.defs[name] = self._known(edit["schema"], name)
+
+    def _keep_events(self, edit: dict[str, Any], _: str) -> None:
+        for name in edit["events"]:
+            if name not in self.events:
+                raise KeyError(name)
+        self.events = [name for name in self.events if name in edit["events"]]
 
     def _require(self, edit: dict[str, Any], name: str) -> None:
         for key in edit["keys"]:
@@ -105,10 +120,18 @@ class Bundle:
             definition["required"] = [key for key in definition["required"] if key not in edit["keys"]]
 
     def _required_as_in(self, edit: dict[str, Any], _: str) -> None:
-        other = json.loads((SCHEMAS / edit["set"] / "wire.json").read_bytes())["$defs"]
+        other = _wire(edit["set"])
         for name, definition in self.defs.items():
             if name in other:
                 definition["required"] = [key for key in definition["required"] if key in other[name]["required"]]
+
+    def _nullable_as_in(self, edit: dict[str, Any], _: str) -> None:
+        other = _wire(edit["set"])
+        for name in other.keys() & self.defs.keys():
+            properties = self.defs[name]["properties"]
+            for key in other[name]["properties"].keys() & properties.keys():
+                if _takes_null(other[name]["properties"][key]) and not _takes_null(properties[key]):
+                    properties[key] = any_of([properties[key], {"type": "null"}])
 
     def _one_of_keys(self, edit: dict[str, Any], name: str) -> None:
         self.defs[name]["anyOf"] = [{"required": [key]} for key in edit["keys"]]
@@ -125,19 +148,23 @@ class Bundle:
                 if key not in edit["keep"]:
                     definition["properties"][key], _count = _opened(schema)
 
-    def _open_unions(self, _: dict[str, Any], __: str) -> None:
+    def _open_unions(self, edit: dict[str, Any], __: str) -> None:
+        least = edit.get("least", 2)
         for definition in self.defs.values():
             for key, schema in definition["properties"].items():
-                definition["properties"][key] = self._with_open_branch(schema)
+                definition["properties"][key] = self._with_open_branch(schema, least)
 
-    def _with_open_branch(self, schema: Schema) -> Schema:
+    def _with_open_branch(self, schema: Schema, least: int) -> Schema:
         if schema.get("type") == "array" and "items" in schema:
-            return {**schema, "items": self._with_open_branch(schema["items"])}
+            items = schema["items"]
+            if least == 1 and "$ref" in items:
+                items = {"anyOf": [items]}
+            return {**schema, "items": self._with_open_branch(items, least)}
         if "anyOf" not in schema:
             return schema
-        branches = [self._with_open_branch(branch) for branch in schema["anyOf"]]
+        branches = [self._with_open_branch(branch, least) for branch in schema["anyOf"]]
         known = [value for branch in branches if "$ref" in branch for value in self.types_of(branch["$ref"])]
-        if len([branch for branch in branches if "$ref" in branch]) > 1 and known:
+        if len([branch for branch in branches if "$ref" in branch]) >= least and known:
             other = {
                 "type": "object",
                 "properties": {"type": {"type": "string", "not": {"enum": sorted(set(known))}}},
@@ -164,7 +191,7 @@ class Bundle:
         """The bundle as one JSON Schema document, properties in wire order, unused definitions left out."""
         orders = self.orders()
         used: dict[str, None] = {}
-        queue = list(self.events)
+        queue = [*self.events, *self.extensions]
         while queue:
             name = queue.pop(0)
             if name not in used:
@@ -185,7 +212,7 @@ class Bundle:
         return {
             "$schema": METASCHEMA,
             "$id": f"urn:respevents:schema:{set_id}:{profile}",
-            "anyOf": [{"$ref": PREFIX + name} for name in self.events],
+            "anyOf": [{"$ref": PREFIX + name} for name in (*self.events, *self.extensions)],
             "$defs": defs,
         }
 
@@ -204,6 +231,16 @@ def _references(schema: Any) -> list[str]:
         return []
     own = [schema["$ref"].removeprefix(PREFIX)] if "$ref" in schema else []
     return own + [name for value in schema.values() for name in _references(value)]
+
+
+def _wire(set_id: str) -> dict[str, Schema]:
+    defs: dict[str, Schema] = json.loads((SCHEMAS / set_id / "wire.json").read_bytes())["$defs"]
+    return defs
+
+
+def _takes_null(schema: Schema) -> bool:
+    branches = schema.get("anyOf", [schema])
+    return {"type": "null"} in branches or {"x-free-form": True} in branches
 
 
 def _opened(schema: Schema) -> tuple[Schema, int]:
@@ -237,7 +274,8 @@ def read_overlay(set_id: str) -> dict[str, Any]:
 
 def edits_of(overlay: dict[str, Any]) -> list[dict[str, Any]]:
     """The edits of an overlay: those it includes, less what it skips, then its own; `from` names the overlay."""
-    own = [{**edit, "from": overlay["set"]["id"]} for edit in overlay.get("edit", [])]
+    unions = overlay.get("unions", {})
+    own = [{**_spelled_out(edit, unions), "from": overlay["set"]["id"]} for edit in overlay.get("edit", [])]
     if "include" not in overlay:
         return own
     unused = set(overlay["include"].get("skip", []))
@@ -255,6 +293,18 @@ def edits_of(overlay: dict[str, Any]) -> list[dict[str, Any]]:
         message = f"{overlay['set']['id']}: nothing to skip is called {', '.join(sorted(unused))}"
         raise SourceError(message)
     return included + own
+
+
+def _spelled_out(value: Any, unions: dict[str, list[str]]) -> Any:
+    """The value with each `{union = "NAME"}` as the union that the overlay's [unions] names."""
+    if isinstance(value, list):
+        return [_spelled_out(one, unions) for one in value]
+    if not isinstance(value, dict):
+        return value
+    if set(value) == {"union"}:
+        return {"anyOf": [{"$ref": PREFIX + name} for name in unions[value["union"]]]}
+    spelled = {key: _spelled_out(one, unions) for key, one in value.items()}
+    return any_of(spelled["anyOf"]) if set(spelled) == {"anyOf"} else spelled
 
 
 def apply_all(types: SdkTypes, edits: list[dict[str, Any]], profile: str) -> Bundle:
@@ -312,7 +362,9 @@ def build(overlay_file: Path, wheel: Path | None) -> dict[str, bytes]:
             p: {"file": f"{p}.json", "sha256": hashlib.sha256(files[f"{p}.json"]).hexdigest()} for p in PROFILES
         },
         "source": source,
+        **({"specification": overlay["specification"]} if "specification" in overlay else {}),
         "events": [{"type": kind, "definition": name, "in_source": kind in modelled} for kind, name in events.items()],
+        **({"extensions": bundle.extensions} if bundle.extensions else {}),
         "overlay": {
             **_pinned(set_id),
             **_included(overlay),
