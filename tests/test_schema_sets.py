@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, shared_path
 from respevents import ResponseStream, schemas
-from respevents.testing import strategies
+from respevents.testing import assert_valid_stream, strategies
 from respevents.validate import validate_stream
 
 PROFILES = ("strict", "wire")
@@ -508,3 +508,11 @@ def test_a_key_that_came_later_is_unknown_to_the_set_that_is_named_and_known_by_
     frame = f"event: error\ndata: {json.dumps(headers)}\n\n".encode()
     found = validate_stream(frame, fragment=True, dialect="open-responses").findings
     assert [one.path for one in found if one.name == "unknown-field"] == ["$.error.more"]
+
+
+def test_bytes_of_a_test_are_held_against_the_newest_set_and_a_capture_against_that_of_its_date(tmp_path):
+    body = stream(int(month("openai-2025-09")))
+    (tmp_path / "one.sse").write_bytes(body)
+    assert assert_valid_stream(body).schema == assert_valid_stream([body]).schema == schemas.NEWEST
+    assert assert_valid_stream(tmp_path / "one.sse").schema == "openai-2025-09"
+    assert assert_valid_stream(body, schema="openai-2025-06").schema == "openai-2025-06"
