@@ -483,6 +483,20 @@ def test_an_event_that_came_after_the_date_is_held_against_the_first_set_that_na
     assert "field-shape" in [one.name for one in validate_stream(opening + wrong, fragment=True).findings]
 
 
+def test_what_a_later_set_accepts_is_no_fault_at_an_earlier_date():
+    """The status `incomplete` of a web search came with SDK 3.9, between two sets."""
+    item = {"id": "ws_1", "type": "web_search_call", "status": "incomplete", "action": {"type": "search", "query": "q"}}
+    event = {"type": "response.output_item.done", "item": item, "output_index": 0, "sequence_number": 2}
+    opening = ResponseStream(model="m", id="resp_1", created_at=int(month("openai-2026-05"))).start()
+    body = opening + f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+    shape = [one.name for one in validate_stream(body, fragment=True).findings if one.name == "field-shape"]
+    assert shape == []
+    named = validate_stream(body, fragment=True, schema="openai-2026-05")
+    assert [(one.name, one.path) for one in named.findings if one.name == "field-shape"] == [
+        ("field-shape", "$.item.status")
+    ]
+
+
 def test_a_key_that_came_later_is_unknown_to_the_set_that_is_named_and_known_by_date():
     body = stream(int(month("openai-2025-09"))).replace(b'"model":"m",', b'"model":"m","completed_at":null,"odd":1,')
 

@@ -44,6 +44,10 @@ class Shapes:
             "$defs": self._bundle["$defs"],
         }
 
+    def takes(self, event: dict[str, Any], kind: str) -> bool:
+        """Whether the set names the event and accepts it."""
+        return self.knows(kind) and self.accepts(event, kind)
+
     def accepts(self, event: dict[str, Any], kind: str) -> bool:
         check = self._fast.get(kind)
         if check is None:

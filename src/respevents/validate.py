@@ -105,8 +105,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class StreamValidator:
     """The validator of one stream.
 
-    - `schema`: the set (`schemas.VERSIONS`); None takes the one in force when the response was created, and for an
-      event that came later the first one that names it.
+    - `schema`: the set (`schemas.VERSIONS`); None takes the one in force when the response was created, where what a
+      later one names and accepts is no fault: sets are fewer than the changes of the API.
     - `profile`: `wire` (what to accept) or `strict` (what to emit).
     - `dialect`: `openai` or `open-responses`; None tells it by the stream. That is known at its end, so the events of a
       stream that is told to be Open Responses were held against OpenAI's sets.
@@ -427,16 +427,17 @@ class StreamValidator:
 
     def _shape(self, event: dict[str, Any], kind: str) -> None:
         shapes = self._shapes
-        if not shapes.knows(kind):
-            later = (shapes_of(version, self._profile) for version in self._later)
-            found = next((one for one in later if one.knows(kind)), None)
-            if found is None:
+        if not shapes.takes(event, kind):
+            # Sets are fewer than the changes of the API: what a later one takes is no fault at this date.
+            sets = [shapes, *(shapes_of(name, self._profile) for name in self._later)]
+            taking = next((one for one in sets if one.takes(event, kind)), None)
+            naming = next((one for one in sets if one.knows(kind)), None)
+            if naming is None:
                 self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
                 return
-            shapes = found
-        if not shapes.accepts(event, kind):
-            for rule, path, message in shapes.faults(event, kind):
+            for rule, path, message in naming.faults(event, kind) if taking is None else ():
                 self._find(rule, message, path)
+            shapes = taking or naming
         for path, key in shapes.unknown(event, kind, exact=self._exact):
             place = ("unknown-field", re.sub(r"\d+", "", path))
             if self._strict or place not in self._said:  # servers that send one send it in every event
