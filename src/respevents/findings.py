@@ -25,7 +25,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     layer: Layer
-    severity: Severity
+    severity: Severity | Literal["off"]
+    """`off`: a rule of the other dialect alone."""
     why: str
     """What says so: the protocol, or what was seen."""
     breaks: str
@@ -41,7 +42,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 def _rule(
     number: int,
     name: str,
-    severity: Severity,
+    severity: Severity | Literal["off"],
     why: str,
     breaks: str,
     fix: str,
@@ -84,7 +85,7 @@ _rules = (
     _rule(105, "done-marker", "info", "OpenAI sends no `[DONE]` on /v1/responses; OpenRouter and LiteLLM do.",
           "Readers that parse every data line as JSON.", "Leave it out; the terminal event ends the stream.",
           strict="warning", open_responses="off"),
-    _rule(106, "done-marker-missing", "info", "Open Responses: the terminal frame MUST be `[DONE]`.",
+    _rule(106, "done-marker-missing", "off", "Open Responses: the terminal frame MUST be `[DONE]`.",
           "Clients of that dialect wait for it.", "Send `data: [DONE]` last.", open_responses="error"),
     _rule(107, "line-ends", "info", "OpenAI writes LF; CRLF is legal.", "Byte comparisons.", "Write LF."),
     _rule(108, "bare-cr", "warning", f"{_SSE}: a lone CR ends a line.",
@@ -131,13 +132,19 @@ _rules = (
     _rule(302, "field-shape", "error", "The value has another type or form than the set gives it.",
           "Typed clients fail, untyped ones misread it.", "Send a value of that form."),
     _rule(303, "unknown-event", "info", "No schema set names the event type.", "Clients skip it.",
-          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error"),
+          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error", open_responses="off"),
     _rule(304, "unknown-field", "info", "The schema names no such field.", "Clients ignore it.",
           "Nothing, if it is meant.", strict="error"),
     _rule(305, "unknown-item", "info", "No schema set names the item type.", "Clients drop the item without a word.",
-          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error"),
+          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error", open_responses="off"),
     _rule(306, "type-missing", "error", "An event names its type in the data.", "No client knows what it is.",
           "Send `type` in every event; the `event:` line does not replace it.", _ALL),
+    _rule(307, "extension-name", "off", "Open Responses: what is not of the specification MUST be named `slug:type`.",
+          "Names of two implementors collide; its compliance tests fail on any other event.",
+          "Name your own events and items with your slug, OpenAI's hosted tools too.", open_responses="error"),
+    _rule(308, "item-status-missing", "off", "Open Responses: every item MUST have id, type and status.",
+          "Clients cannot tell whether an item is whole.", "Give every item a status, reasoning too.",
+          open_responses="error"),
     # ---- lifecycle: the machine's own rules
     _rule(401, "not-started", "error", "response.created comes first.", "Stream helpers raise.",
           "Send response.created and response.in_progress first.", "openai-python openai-node"),
@@ -181,6 +188,9 @@ _rules = (
           "Send nothing after the terminal event."),
     _rule(417, "second-terminal", "error", "A stream has one terminal event.",
           "Some clients take the first, some the last.", "End the stream once."),
+    _rule(420, "content-part-missing", "off", "Open Responses: streamed content MUST be backed by a content part.",
+          "Clients have no part to put the reasoning in.",
+          "Send response.content_part.added before the text.", open_responses="error"),
     # ---- ids
     _rule(501, "response-id-changed", "error", "The id of a response is the same in every event.",
           "previous_response_id fails.", "Keep the id that response.created announced."),
@@ -279,16 +289,25 @@ _rules = (
           "Codex compacts on context_length_exceeded and retries in vain on anything else.",
           "Send the code of the cause.", "codex"),
     _rule(910, "error-shape", "info", "OpenAI's servers nest the error; the API document has it flat.",
-          "Readers of one shape.", 'Send both: error_shape="both".', open_responses="warning"),
+          "Readers of one shape.", 'Send both: error_shape="both".', open_responses="off"),
     _rule(911, "error-message-missing", "error", "An `error` event says what failed.",
           "openai-go aborts with an empty message.", "Send code and message.", "openai-go"),
     _rule(912, "error-key-in-event", "error", "Only `error` events have a top-level `error`.",
           "openai-go aborts the stream, even when it is null.", "Leave the key out.",
           "openai-go openai-python openai-node"),
-    _rule(913, "incomplete-item-not-last", "info", "Open Responses: an incomplete item is the last one.",
-          "Clients of that dialect.", "End the response with the incomplete item.", open_responses="error"),
+    _rule(913, "incomplete-item-not-last", "off",
+          "Open Responses: an incomplete item MUST be the last one, in a response that is incomplete.",
+          "Clients go on from an item that is none.", "End with the incomplete item and response.incomplete.",
+          open_responses="error"),
     _rule(914, "completed-with-error", "error", "A completed response has no error.", "Clients that read `error` fail.",
           "Send error: null, or response.failed."),
+    _rule(917, "error-not-nested", "off", "Open Responses: an `error` event has its error under the key `error`.",
+          "Readers of the dialect find no error.", 'Send {"type": "error", "error": {...}}.', open_responses="error"),
+    _rule(918, "error-after-terminal", "off", "Open Responses: an error is followed by response.failed.",
+          "Clients have stopped reading.", "Send the `error` event first.", open_responses="error"),
+    _rule(919, "error-type", "off", "Open Responses names five types of error; its own example has OpenAI's.",
+          "Clients that decide by the type whether to ask again.",
+          "Send server_error, invalid_request, not_found, model_error or too_many_requests.", open_responses="info"),
     _rule(916, "internals-exposed", "warning", "An error message holds a traceback or a path of the server.",
           "Whoever reads it learns how the server is built.", "Say what the client can act on, and log the rest."),
     _rule(915, "completed-empty", "warning", "The response is completed and has no output item at all.",
