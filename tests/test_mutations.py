@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from respevents import ResponseStream
 from respevents._dialect import DIALECTS
+from respevents._grammar import GRAMMARS
 from respevents.findings import RULES
 from respevents.testing import strategies
 from respevents.testing._scenes import frames as frames_of
@@ -91,5 +92,6 @@ def test_mutations_of_any_stream_are_caught(data, name):
 @settings(max_examples=60)
 @given(st.data(), st.sampled_from(DIALECTS))
 def test_a_legal_stream_has_no_error(data, dialect):
-    report = validate_stream(data.draw(strategies.streams(dialect=dialect)), dialect=dialect)
+    body = data.draw(strategies.streams(dialect=dialect))
+    report = validate_stream(body, dialect=dialect, schema=GRAMMARS[dialect].version)
     assert report.ok, str(report)

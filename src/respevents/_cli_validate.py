@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from respevents import schemas
-from respevents._errors import ProtocolError
 from respevents._dialect import DIALECTS
+from respevents._errors import ProtocolError
 from respevents.findings import CLIENTS, RULES
 from respevents.validate import StreamValidator
 

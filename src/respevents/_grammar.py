@@ -7,10 +7,13 @@ but for three things: reasoning text comes as `response.reasoning.*`, always ins
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
+from respevents import schemas
+from respevents._generated.tables import EVENTS
 from respevents._table import ITEMS, TABLE, ItemRow, Row
 
 if TYPE_CHECKING:
@@ -40,18 +43,29 @@ _OPENAI_ONLY: Final = frozenset(
 
 
 class Grammar(NamedTuple):
-    """One dialect's rows, each by its type."""
+    """One dialect's rows, each by its type, and the schema set that goes with them."""
 
+    version: str
     table: Mapping[str, Row]
     items: Mapping[str, ItemRow]
     texts: Mapping[str | None, Row]
     """Kind of part -> the row of the event that sums up its text."""
 
     @classmethod
-    def of(cls, table: Mapping[str, Row], items: Mapping[str, ItemRow]) -> Grammar:
+    def of(cls, version: str, table: Mapping[str, Row], items: Mapping[str, ItemRow]) -> Grammar:
         """The grammar of a table."""
         texts = {row.part: row for row in table.values() if row.scope == "part" and row.whole}
-        return cls(table, items, texts)
+        return cls(version, table, items, texts)
+
+    @property
+    def definitions(self) -> Mapping[str, str]:
+        """Event type -> the name of its definition in the schema set."""
+        return EVENTS if self.version == schemas.NEWEST else _definitions(self.version)
+
+
+@functools.cache
+def _definitions(version: str) -> Mapping[str, str]:
+    return {event["type"]: event["definition"] for event in schemas.manifest(version)["events"]}
 
 
 def _aliased(name: str, of: str) -> Row:
@@ -77,11 +91,12 @@ def _open_responses() -> Grammar:
     table["error"] = msgspec.structs.replace(TABLE["error"], stay=())
     table |= {name: _inside(_aliased(name, of)) for name, of in ALIASES.items()}
     items = {kind: msgspec.structs.replace(ITEMS[kind], statuses=True, cut="incomplete") for kind in _OPEN_ITEMS}
-    return Grammar.of(table, items)
+    version = [version for version in schemas.VERSIONS if version.startswith("open-responses-")][-1]
+    return Grammar.of(version, table, items)
 
 
 GRAMMARS: Final[Mapping[Dialect, Grammar]] = {
-    "openai": Grammar.of(TABLE, ITEMS),
+    "openai": Grammar.of(schemas.NEWEST, TABLE, ITEMS),
     "open-responses": _open_responses(),
 }
 

@@ -11,10 +11,10 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
 from respevents._errors import LocalProtocolError, show
+from respevents._grammar import READING
 from respevents._hot import quick
 from respevents._output import route_of, step_fields
 from respevents._writer import Writer, step, wrong
-from respevents._grammar import READING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["OpenResponses"]
 
-_TABLE, _ITEMS, _ = GRAMMARS["open-responses"]
+_TABLE: Final = GRAMMARS["open-responses"].table
+_ITEMS: Final = GRAMMARS["open-responses"].items
 _NAMES: Final = {of: name for name, of in ALIASES.items()}
 _ENDS: Final = frozenset(f"response.{state}" for state in TERMINAL)
 

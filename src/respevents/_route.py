@@ -48,7 +48,8 @@ def wrap_route(
 
     The request is the first argument with `stream` and `model`, as attributes or keys, or a Starlette request with
     that JSON; the failed snapshot names its model. `respond` makes the framework's response from the body (default:
-    Starlette's), `dialect` is that of `ResponseStream`. The signature stays, for frameworks that read it; plain and async handlers both work.
+    Starlette's); `dialect` is that of `ResponseStream`. The signature stays, for frameworks that read it; plain and
+    async handlers both work.
     """
     settings = _Settings(
         policy_of(policy, dialect),

@@ -11,8 +11,7 @@ import msgspec
 
 from respevents._dialect import DONE_FRAME
 from respevents._errors import LocalProtocolError, show
-from respevents._generated.tables import EVENTS
-from respevents._grammar import ALIASES, GRAMMARS
+from respevents._grammar import GRAMMARS
 from respevents._open_responses import OpenResponses
 from respevents._output import Item, Joiner, Output, keys_of
 from respevents._shape import misfit
@@ -263,8 +262,7 @@ class Writer:
 
     def fit(self, wire: dict[str, Any]) -> None:
         """What the caller put into an event has the shape that the strict schema gives it."""
-        of = ALIASES.get(wire["type"])
-        found = misfit(wire, EVENTS[wire["type"]]) if of is None else misfit({**wire, "type": of}, EVENTS[of])
+        found = misfit(wire, self.grammar.definitions[wire["type"]], self.grammar.version)
         # The type of a whole item was looked at where it was given: one newer than the set is let through on purpose.
         if found is not None and not _ITEM_TYPE.match(found.path):
             raise LocalProtocolError(

@@ -83,10 +83,11 @@ class ResponsesGuardMiddleware:
     outside of this middleware), what a client that hung up would not read.
 
     `classify` takes an exception or an `HTTPAnswer` and gives a `Failure` (default: `respevents.classify`, told the
-    `engine`). `repairs` and `dialect` are those of `Relay`. Each setting left None comes from the environment, where there is one:
-    RESPEVENTS_PATHS and RESPEVENTS_REPAIRS (comma-separated), RESPEVENTS_POLICY (default, tensorrt_llm, gateway,
-    codex), RESPEVENTS_DIALECT, RESPEVENTS_STREAM_REJECTIONS (causes, comma-separated), RESPEVENTS_WORDING, RESPEVENTS_EXPOSE,
-    RESPEVENTS_ENGINE, RESPEVENTS_MAX_REQUEST, RESPEVENTS_MAX_ANSWER and RESPEVENTS_MAX_FRAME (bytes).
+    `engine`). `repairs` and `dialect` are those of `Relay`. Each setting left None comes from the environment, where
+    there is one: RESPEVENTS_PATHS and RESPEVENTS_REPAIRS (comma-separated), RESPEVENTS_POLICY (default, tensorrt_llm,
+    gateway, codex), RESPEVENTS_DIALECT, RESPEVENTS_STREAM_REJECTIONS (causes, comma-separated), RESPEVENTS_WORDING,
+    RESPEVENTS_EXPOSE, RESPEVENTS_ENGINE, RESPEVENTS_MAX_REQUEST, RESPEVENTS_MAX_ANSWER and RESPEVENTS_MAX_FRAME
+    (bytes).
     Raises TypeError or ValueError at once, naming the setting, for one that is wrong.
     """
 

@@ -43,8 +43,8 @@ class ResponseStream:
     - `request`: the body of the request as a mapping; the response repeats it, with OpenAI's defaults.
     - `policy`: how a failure is told.
     - `dialect`: `openai` or `open-responses`; the policy's by default. Open Responses has the error nested, `[DONE]`
-      behind the terminal event, `response.reasoning.delta` where OpenAI has `response.reasoning_text.delta`, a status in
-      every item and an incomplete item last; events and items of one's own are named `slug:type`.
+      behind the terminal event, `response.reasoning.delta` for `response.reasoning_text.delta`, a status in every item
+      and an incomplete item last. It has no hosted tools: events and items of one's own are named `slug:type`.
     - `starting_after`: go on in a stream whose events up to this `sequence_number` the client has; `output` are its
       items that were done by then. `start` is left out.
     - `overlap`: items may be open side by side; otherwise opening one closes those before it.

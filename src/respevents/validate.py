@@ -441,18 +441,19 @@ class StreamValidator:
                 slug, f"state {violation.state}; expected {said.removeprefix('expected ')}", violation.path or "$"
             )
         if self._rules is not None:
-            self._dialect_rules(self._rules, event, kind)
+            self._dialect_rules(self._rules, event)
         if before in TERMINAL and violation is not None:
             self._checks.number(event)
             return
         self._checks.event(event, kind)
 
-    def _dialect_rules(self, rules: OpenResponses, event: dict[str, Any], kind: str) -> None:
+    def _dialect_rules(self, rules: OpenResponses, event: dict[str, Any]) -> None:
         for one in rules.violations(event):
             place = (one.rule, one.got or "")
             if one.rule not in _ONCE_EACH or place not in self._said:
                 self._said.add(place)
-                self._find(one.rule, f"{one.state}; expected {one.expected}", one.path or "$")
+                got = f", got {one.got}" if one.got else ""
+                self._find(one.rule, f"{one.state}; expected {one.expected}{got}", one.path or "$")
         rules.feed(event)
 
     def _begin(self, event: dict[str, Any], kind: str) -> Lifecycle:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from respevents import schemas
-from respevents._generated.tables import EVENTS
-from respevents._grammar import ALIASES, GRAMMARS
+from respevents._grammar import GRAMMARS
 from respevents._output import step_fields
 from respevents._snapshot import request_echo
 from respevents.failures import Cause, Failure, FailureCode, Policy
@@ -48,10 +47,10 @@ _LISTS: Final = {"content_index": "content", "summary_index": "summary"}
 
 
 @functools.cache
-def output_definitions() -> Mapping[str, dict[str, Any]]:
+def output_definitions(version: str = schemas.NEWEST) -> Mapping[str, dict[str, Any]]:
     """Item type -> its schema, for what may stand in `output` of a response."""
     found: dict[str, dict[str, Any]] = {}
-    definitions = schemas.load()["$defs"]
+    definitions = schemas.load(version)["$defs"]
     for branch in definitions["Response"]["properties"]["output"]["items"]["anyOf"]:
         if "$ref" in branch:
             definition = definitions[branch["$ref"].rpartition("/")[2]]
@@ -69,14 +68,8 @@ FREE_KEYS: Final = st.dictionaries(TEXT.map("x_{}".format), FREE, max_size=3)
 
 def kinds_of(dialect: Dialect) -> list[str]:
     """The types of output items in a dialect."""
-    if dialect == "openai":
-        return list(output_definitions())
-    return [*(kind for kind in output_definitions() if kind in GRAMMARS[dialect].items), _EXTENSION]
-
-
-def _definition(kind: str) -> str:
-    """The definition of an event in the newest set."""
-    return EVENTS[ALIASES.get(kind, kind)]
+    named = output_definitions(GRAMMARS[dialect].version)
+    return [*named] if dialect == "openai" else [*named, _EXTENSION]
 
 
 @functools.cache
@@ -121,7 +114,7 @@ class _Walk:
         self.writer = stream._writer  # noqa: SLF001 - the kit is part of the package
         self.grammar = self.writer.grammar
         self.extends = _EXTENSION in kinds_of(dialect)
-        self.made = walker()
+        self.made = walker(self.grammar.version)
         self.sent: list[bytes] = []
         self.ids = 0
 
@@ -186,7 +179,8 @@ class _Walk:
                 event[row.index] = number
             if row.count is not None:
                 event[row.count] = self.count(item, row, number)
-            if row.opens and row.part is None and "part" in self.properties(row.type):
+            opened = self.properties(row.type).get("part", {}) if row.opens else {}
+            if opened and (row.part is None or "anyOf" in opened):
                 found += [
                     functools.partial(self.body, event, part=one)
                     for one in self.part_schemas(row, item)
@@ -205,7 +199,7 @@ class _Walk:
         return counts.get(row.type, 0)
 
     def properties(self, kind: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.made.bundle["$defs"][_definition(kind)]["properties"]
+        found: dict[str, Any] = self.made.bundle["$defs"][self.grammar.definitions[kind]]["properties"]
         return found
 
     def part_schemas(self, row: Row, item: Item) -> list[dict[str, Any]]:
@@ -214,8 +208,8 @@ class _Walk:
         fits: list[dict[str, Any]] = []
         for branch in part.get("anyOf", [part]):
             kind = self.type_of(branch)
-            text = next((one for one in TABLE.values() if one.part == kind and one.whole), None)
-            if text is not None and item.type in text.items:
+            text = self.grammar.texts.get(kind)
+            if text is not None and item.type in text.items and text.index == row.index and row.part in {None, kind}:
                 fits.append(branch)
         return fits
 
@@ -244,7 +238,7 @@ class _Walk:
 
     def body(self, known: dict[str, Any], part: dict[str, Any] | None = None) -> bytes:
         """An event of the walker, with what says whose it is; b"" where the machine has it otherwise after all."""
-        event = self.draw(self.made.definition(_definition(known["type"]))) | known
+        event = self.draw(self.made.definition(self.grammar.definitions[known["type"]])) | known
         event.pop("sequence_number", None)
         kind = self.grammar.table[known["type"]].part
         for key, schema in (self.part_properties(kind) if kind is not None else {}).items():
@@ -262,7 +256,7 @@ class _Walk:
         return self.stream.send(event) if self.allowed(event) else b""
 
     def add(self, kind: str) -> bytes:
-        definition = output_definitions().get(kind, {"properties": {}})
+        definition = output_definitions(self.grammar.version).get(kind, {"properties": {}})
         item = self.draw(self.made.value(definition, 1) if "$ref" in definition else FREE_KEYS) | {"type": kind}
         self.ids += 1
         row = ITEMS.get(kind)
@@ -345,7 +339,7 @@ def scene(
     how = draw(st.sampled_from(["plain", "overlap", "background", "continued"]))
     stream = ResponseStream(
         model=draw(st.sampled_from(_MODELS)),
-        request=draw(st.none() | request()),
+        request=draw(st.none() | request(GRAMMARS[dialect].version)),
         id="resp_1",
         created_at=_CREATED,
         overlap=how == "overlap",
@@ -399,12 +393,14 @@ def failure(draw: Callable[[Any], Any]) -> Failure:
     )
 
 
-def request() -> st.SearchStrategy[dict[str, Any]]:
+def request(version: str = schemas.NEWEST) -> st.SearchStrategy[dict[str, Any]]:
     """Requests: the keys that the response repeats, as far as its schema takes them; `model` and `stream` besides."""
-    made = walker()
+    made = walker(version)
+    properties: dict[str, Any] = made.bundle["$defs"]["Response"]["properties"]
+    properties = {**properties, "metadata": walker().bundle["$defs"]["Response"]["properties"]["metadata"]}
     echoed = {
         key: made.value(schema, 2)
-        for key, schema in made.bundle["$defs"]["Response"]["properties"].items()
+        for key, schema in properties.items()
         if key in request_echo(None) and key != "background"
     }
     return st.fixed_dictionaries(

@@ -960,7 +960,7 @@ def an_incomplete_item_in_the_middle(frames: Frames) -> Mutated | None:
             if item["id"] == identity:
                 item["status"] = "incomplete"
         frames[at] = encode_frame(one)
-    return Mutated(frames, first if min(later) < first else min(later))
+    return Mutated(frames, max(min(later), first))
 
 
 @_mutation("error-shape")
