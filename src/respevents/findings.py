@@ -78,8 +78,8 @@ _rules = (
     _rule(102, "event-line-missing", "info", "OpenAI's servers send `event:` in every frame.",
           "Readers that dispatch on the event name; the SDKs read `type` in the data.",
           "Write `event: <type>` before the data.", strict="warning", open_responses="error"),
-    _rule(103, "event-line-mismatch", "error", "The event name is the type of the event in every capture, and MUST be in "
-          "Open Responses.",
+    _rule(103, "event-line-mismatch", "error",
+          "The event name is the type of the event in every capture; Open Responses says MUST.",
           "EventSource readers call the wrong handler.", "Write the type of the event as its name.", "openai-go"),
     _rule(104, "data-before-event", "warning", "OpenAI writes `event:` first; Bedrock was seen to write it last.",
           "Readers that split on `event:`.", "Write `event:` before `data:`."),
