@@ -110,8 +110,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class StreamValidator:
     """The validator of one stream.
 
-    - `schema`: the set (`schemas.VERSIONS`), `profile`: `wire` (what to accept) or `strict` (what to emit).
-    - `dialect`: `openai` or `open-responses`; None tells it by the stream.
+    - `schema`: the set (`schemas.VERSIONS`); None takes the one in force when the response was created, and for an
+      event that came later the first one that names it.
+    - `profile`: `wire` (what to accept) or `strict` (what to emit).
+    - `dialect`: `openai` or `open-responses`; None tells it by the stream. That is known at its end, so the events of a
+      stream that is told to be Open Responses were held against OpenAI's sets.
     - `client`: one of `findings.CLIENTS`, whose hazards become errors.
     - `strict`: unknown events, items and keys are errors.
     - `fragment`: a piece of a stream: it may start and end anywhere.
@@ -124,7 +127,7 @@ class StreamValidator:
     def __init__(
         self,
         *,
-        schema: str = schemas.NEWEST,
+        schema: str | None = None,
         profile: schemas.Profile = "wire",
         dialect: Dialect | None = None,
         client: str | None = None,
@@ -140,13 +143,18 @@ class StreamValidator:
         _among("client", client, (*CLIENTS, None))
         _among("framing", framing, ("sse", "json-lines"))
         _among("profile", profile, ("wire", "strict"))
-        _among("schema", schema, schemas.VERSIONS)
-        self._schema, self._profile, self._client = schema, profile, client
+        _among("schema", schema, (*schemas.VERSIONS, None))
+        self._profile, self._client = profile, client
+        self._dated = schema is not None
+        """Whether the schema set is settled."""
+        self._later: tuple[str, ...] = ()
+        """The sets after it, where it was chosen by the date."""
+        self._schema = schema or schemas.at(None, dialect or "openai")
         self._dialect: Dialect | None = dialect
         self._framing: Framing = framing
         self._strict, self._fragment, self._name = strict, fragment, name
         self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)
-        self._shapes = _shapes(schema, profile)
+        self._shapes = _shapes(self._schema, profile)
         self._decoder = FrameDecoder(max_frame)
         self._max_frame = max_frame
         self._lines = bytearray()
@@ -328,6 +336,8 @@ class StreamValidator:
             self._checks.bare(event)
             return
         self._kind = kind
+        if not self._dated and "response" in event:
+            self._date(event["response"])
         if name is not None and name != kind:
             self._find("event-line-mismatch", f"The frame says event: {show(name)}, the data {show(kind)}", "$.type")
         # Most events are deltas of one form: what was looked at once need not be looked at again.
@@ -413,14 +423,30 @@ class StreamValidator:
             self._find("not-json", error.what, error.path or "$")
         return event
 
-    def _shape(self, event: dict[str, Any], kind: str) -> None:
-        if not self._shapes.knows(kind):
-            self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+    def _date(self, response: Any) -> None:
+        """Take the schema set of the response's date."""
+        created_at = response.get("created_at") if isinstance(response, dict) else None
+        if type(created_at) not in (int, float):
             return
-        if not self._shapes.accepts(event, kind):
-            for rule, path, message in self._shapes.faults(event, kind):
+        dialect = self._dialect or "openai"
+        self._dated, self._schema = True, schemas.at(created_at, dialect)
+        self._shapes = _shapes(self._schema, self._profile)
+        after = schemas.VERSIONS[schemas.VERSIONS.index(self._schema) + 1 :]
+        self._later = tuple(version for version in after if version.startswith(f"{dialect}-"))
+
+    def _shape(self, event: dict[str, Any], kind: str) -> None:
+        shapes = self._shapes
+        if not shapes.knows(kind):
+            later = (_shapes(version, self._profile) for version in self._later)
+            found = next((one for one in later if one.knows(kind)), None)
+            if found is None:
+                self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+                return
+            shapes = found
+        if not shapes.accepts(event, kind):
+            for rule, path, message in shapes.faults(event, kind):
                 self._find(rule, message, path)
-        for path, key in self._shapes.unknown(event, kind):
+        for path, key in shapes.unknown(event, kind):
             place = ("unknown-field", re.sub(r"\d+", "", path))
             if self._strict or place not in self._said:  # servers that send one send it in every event
                 self._said.add(place)
@@ -722,7 +748,7 @@ def _innermost(error: Any) -> Iterator[Any]:
         found
         for found in branches.values()
         if not any(
-            list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum"}
+            list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum", "pattern"}
             for one in found
         )
     ]
