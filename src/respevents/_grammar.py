@@ -91,8 +91,7 @@ def _open_responses() -> Grammar:
     table["error"] = msgspec.structs.replace(TABLE["error"], stay=())
     table |= {name: _inside(_aliased(name, of)) for name, of in ALIASES.items()}
     items = {kind: msgspec.structs.replace(ITEMS[kind], statuses=True, cut="incomplete") for kind in _OPEN_ITEMS}
-    version = [version for version in schemas.VERSIONS if version.startswith("open-responses-")][-1]
-    return Grammar.of(version, table, items)
+    return Grammar.of(schemas.at(None, "open-responses"), table, items)
 
 
 GRAMMARS: Final[Mapping[Dialect, Grammar]] = {
