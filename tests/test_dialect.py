@@ -34,6 +34,7 @@ from respevents._dialect import DONE_FRAME, ERROR_TYPES, is_extension
 from respevents._generated.tables import EVENTS
 from respevents._grammar import ALIASES, GRAMMARS
 from respevents.asgi import ResponsesGuardMiddleware, wrap_route
+from respevents.cli import main
 from respevents.findings import BY_NAME
 from respevents.testing import strategies
 from respevents.testing._scenes import output_definitions
@@ -588,7 +589,31 @@ def bare_reasoning():
     return b"".join(map(encode_frame, events)) + DONE_FRAME
 
 
+def error_after_the_end():
+    *before, error, failed = events_of(failing())
+    events = [*before, failed, error]
+    for number, event in enumerate(events):
+        event["sequence_number"] = number
+    return b"".join(map(encode_frame, events)) + DONE_FRAME
+
+
+def cut_and_gone_on(overlap, end):
+    """Two messages, the first one incomplete, as OpenAI's builder lets pass."""
+    stream = stream_of(dialect="openai", overlap=overlap)
+    body = stream.start()
+    first, second = stream.message(), stream.message()
+    body += first.text("a")
+    if overlap:
+        body += second.text("b") + first.done(status="incomplete")
+    else:
+        body += first.done(status="incomplete") + second.text("b")
+    body += second.done()
+    return body + (stream.complete(COUNTS) if end == "complete" else stream.incomplete("max_output_tokens", COUNTS))
+
+
 FAULTS = {
+    "error-after-terminal": error_after_the_end,
+    "incomplete-item-not-last": lambda: cut_and_gone_on(False, "incomplete") + DONE_FRAME,
     "done-marker-missing": lambda: good().removesuffix(DONE_FRAME),
     "after-done-marker": lambda: good() + DONE_FRAME,
     "event-line-mismatch": lambda: good().replace(b"event: response.created", b"event: message", 1),
@@ -612,6 +637,20 @@ def test_each_rule_of_the_dialect_is_a_finding(rule):
     if BY_NAME[rule].severity == "off":
         assert rule not in names(body, dialect="openai")
         assert rule not in names(body.removesuffix(DONE_FRAME), dialect=None)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("end", ["complete", "incomplete"])
+def test_an_incomplete_item_is_the_last_of_an_incomplete_response(overlap, end):
+    body = cut_and_gone_on(overlap, end)
+    report = validate_stream(body + DONE_FRAME, dialect=OPEN)
+    at = [one.event for one in report.findings if one.name == "incomplete-item-not-last"]
+    wanted = ["response.output_item.done" if overlap else "response.output_item.added"]
+    assert at == wanted + (["response.completed"] if end == "complete" else [])
+    stream = stream_of(overlap=True)  # and the builder does not take it, event by event
+    with pytest.raises(LocalProtocolError, match="no item after an incomplete one"):
+        for event in events_of(body):
+            stream.send(event)
 
 
 def test_openais_own_names_and_tools_are_no_part_of_the_dialect():
@@ -653,6 +692,17 @@ def test_an_early_ending_of_reasoning_that_was_resumed_is_no_fault():
     event = {"type": "response.reasoning.delta", "item_id": "rs_1", "output_index": 0, "content_index": 0, "delta": "h"}
     body = stream.send(event) + stream.fail(OVER)
     assert names(body, "error") == []
+
+
+def test_the_command_takes_the_dialect(tmp_path, capsys):
+    file = tmp_path / "stream.sse"
+    file.write_bytes(good().removesuffix(DONE_FRAME))
+    assert main(["validate", str(file)]) == 0
+    assert main(["validate", "--dialect", OPEN, str(file)]) == 1
+    assert "RE106 done-marker-missing" in capsys.readouterr().out
+    file.write_bytes(good())
+    assert main(["validate", "--dialect", OPEN, "--profile", "strict", "--strict", str(file)]) == 0
+    assert f"{OPEN}, {SET} strict" in capsys.readouterr().out
 
 
 # ---- the strategies ------------------------------------------------------------------------------------------------
