@@ -678,7 +678,7 @@ def test_the_dialect_is_told_by_what_only_it_has():
     told = validate_stream(named)
     assert [one.rule for one in told.findings] == [one.rule for one in validate_stream(named, dialect=OPEN).findings]
     assert [one.frame for one in told.findings] == sorted(one.frame for one in told.findings)
-    assert [one.name for one in told.findings] == ["item-status-missing"]
+    assert "item-status-missing" in {one.name for one in told.findings}
 
 
 def test_findings_of_the_other_dialect_are_not_kept():

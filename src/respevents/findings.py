@@ -145,7 +145,8 @@ _rules = (
           "Names of two implementors collide; its compliance tests fail on any other event.",
           "Name your own events and items with your slug, OpenAI's hosted tools too.", open_responses="error"),
     _rule(308, "item-status-missing", "off",
-          "Open Responses: every item MUST have id, type and status; its schema has none for reasoning.", "Clients cannot tell whether an item is whole.",
+          "Open Responses: every item MUST have id, type and status; its schema has none for reasoning.",
+          "Clients cannot tell whether an item is whole.",
           "Give every item a status, reasoning too.", open_responses="warning"),
     # ---- lifecycle: the machine's own rules
     _rule(401, "not-started", "error", "response.created comes first.", "Stream helpers raise.",
