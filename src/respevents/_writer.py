@@ -152,7 +152,7 @@ class Writer:
         if self._rules is not None:
             self.refuse(next(self._rules.violations(event), None))
 
-    def ended(self, frame: bytes) -> bytes:
+    def sealed(self, frame: bytes) -> bytes:
         """A frame with what the dialect has behind the terminal event."""
         return frame + DONE_FRAME if self._rules is not None and self.machine.ended else frame
 
@@ -258,7 +258,7 @@ class Writer:
         self.fit(wire)
         frame = frame_bytes(wire["type"], _encode(wire))
         self.take(wire["type"], wire)
-        return self.made(self.ended(frame))
+        return self.made(self.sealed(frame))
 
     def fit(self, wire: dict[str, Any]) -> None:
         """What the caller put into an event has the shape that the strict schema gives it."""

@@ -48,7 +48,9 @@ def guard_stream(
     Without it that is `classify`; a server that knows its engine says so, with
     `functools.partial(classify, engine="vllm")`. A `RequestRejected` is the failure it carries, a source that stops
     early an `internal_error`. What was announced (`id`, `model`, `created_at`, the whole snapshot) stays; the
-    arguments stand in for what was not: `created_at` in seconds, `request` as for `ResponseStream`.
+    arguments stand in for what was not: `created_at` in seconds, `request` as for `ResponseStream`. `dialect` is the
+    one that the source speaks: in Open Responses the body ends with one `[DONE]`, whether the source sends it or not,
+    and what it sends after its own is dropped when there was no terminal event before it.
 
     `on_failure` is called with every `Failure`, hang-ups and those after the terminal event included, before the
     failure frames go out; `failure.exception` is the exception. What it raises is logged and changes nothing. Without

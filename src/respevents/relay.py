@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from respevents._dialect import DONE
 from respevents._ending import Guard, told_failure
 from respevents._errors import LocalProtocolError, RemoteProtocolError, show
 from respevents._watch import ENDS, MAX_ITEMS, Watch
@@ -66,12 +67,12 @@ class _RelayWatch(Watch):
         super().__init__(max_frame)
         self._max_items = self._room = max_items
         self._notice = notice
-        self.done = False  # `[DONE]` came before any terminal event, and none of the ending did
+        self.done = False  # `[DONE]` came before any terminal event
         self.lost = False  # items were dropped for their size
 
     def _unreadable(self, data: bytes) -> None:
         super()._unreadable(data)
-        if self.marked and self.terminal is None:
+        if data.strip() == DONE and self.terminal is None:
             self.done = True
 
     def _keep(self, kind: str, data: bytes) -> None:

@@ -214,7 +214,7 @@ class ResponseStream:
             for event in events:
                 self._writer.machine.feed(event)
             self._writer.number += len(events)
-            return self._writer.made(self._writer.ended(b"".join(frames)))
+            return self._writer.made(self._writer.sealed(b"".join(frames)))
         raise AssertionError("a plain failure can always be written")
 
     def _plain(self, request: Any) -> dict[str, Any]:
@@ -279,7 +279,7 @@ class ResponseStream:
         self._writer.agree(kind, wire)
         frame = encode_frame(wire)
         self._writer.take(kind, wire)
-        return self._writer.made(self._writer.ended(frame))
+        return self._writer.made(self._writer.sealed(frame))
 
     # ---- the items
 

@@ -921,7 +921,7 @@ def an_over_length_text(frames: Frames) -> Mutated | None:
     )
 
 
-@_mutation("error-not-nested", dialect="open-responses")
+@_mutation("error-not-nested", dialect="open-responses", also=["field-missing"])
 def an_error_not_nested(frames: Frames) -> Mutated | None:
     def change(event: dict[str, Any]) -> None:
         event |= {**event.pop("error"), "type": "error"}
