@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 import sys
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 
 from conftest import ROOT, shared_path
 from respevents import ResponseStream, schemas
-from respevents.testing import strategies
+from respevents.testing import assert_valid_stream, strategies
 from respevents.validate import validate_stream
 
 PROFILES = ("strict", "wire")
@@ -364,15 +365,19 @@ def untold(parent, version, event, tightened):
     kind = event["type"]
     if kind not in new:
         return [] if {kind, old[kind], f"{old[kind]}.type"} & tightened else [(kind,)]
-    known = schemas.load(parent, "wire")["$defs"]
+    before = schemas.load(parent, "wire")["$defs"]
     reasons = Refusals(schemas.load(version, "wire")).of_object(new[kind], event)
 
+    def is_new(above, below):
+        """Whether the parent had nothing called so at that place."""
+        name, _, key = above.partition(".")
+        place = before.get(name, {}).get("properties", {}).get(key)
+        return place is None or f'"#/$defs/{below.partition(".")[0]}"' not in json.dumps(place)
+
     def told(chain):
-        if chain[-1] in tightened or old[kind] in tightened:
-            return True
-        above = [place for place in chain if place.partition(".")[0] in known]
-        # What stands in a definition that the parent does not have is told where that came in.
-        return chain[-1] not in above and bool(above) and above[-1] in tightened
+        # What stands in a definition that is new at its place is told where that came in.
+        came = (above for above, below in itertools.pairwise(chain) if is_new(above, below))
+        return old[kind] in tightened or chain[-1] in tightened or not tightened.isdisjoint(came)
 
     return [chain for chain in reasons if not told(chain)]
 
@@ -476,3 +481,38 @@ def test_an_event_that_came_after_the_date_is_held_against_the_first_set_that_na
     assert "unknown-event" in [one.name for one in given.findings]
     wrong = frame.replace(b'"output_index": 0', b'"output_index": "0"')
     assert "field-shape" in [one.name for one in validate_stream(opening + wrong, fragment=True).findings]
+
+
+def test_a_key_that_came_later_is_unknown_to_the_set_that_is_named_and_known_by_date():
+    body = stream(int(month("openai-2025-09"))).replace(b'"model":"m",', b'"model":"m","completed_at":null,"odd":1,')
+
+    def unknown(**options):
+        found = validate_stream(body, **options).findings
+        return {one.path for one in found if one.name == "unknown-field"}
+
+    assert unknown() == unknown(schema=schemas.NEWEST) == {"$.response.odd"}
+    assert unknown(schema="openai-2025-09") >= {"$.response.odd", "$.response.completed_at"}
+    deep = {
+        "id": "msg_1",
+        "type": "message",
+        "status": "in_progress",
+        "content": [],
+        "role": "assistant",
+        "phase": None,
+    }
+    event = {"type": "response.output_item.added", "item": deep, "output_index": 0, "sequence_number": 2}
+    frame = f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode()
+    found = validate_stream(frame, fragment=True, schema="openai-2025-09").findings
+    assert [one.path for one in found if one.name == "unknown-field"] == ["$.item.phase"]
+    headers = {"type": "error", "error": {"message": "m", "headers": {"a": "b"}, "more": 1}, "sequence_number": 2}
+    frame = f"event: error\ndata: {json.dumps(headers)}\n\n".encode()
+    found = validate_stream(frame, fragment=True, dialect="open-responses").findings
+    assert [one.path for one in found if one.name == "unknown-field"] == ["$.error.more"]
+
+
+def test_bytes_of_a_test_are_held_against_the_newest_set_and_a_capture_against_that_of_its_date(tmp_path):
+    body = stream(int(month("openai-2025-09")))
+    (tmp_path / "one.sse").write_bytes(body)
+    assert assert_valid_stream(body).schema == assert_valid_stream([body]).schema == schemas.NEWEST
+    assert assert_valid_stream(tmp_path / "one.sse").schema == "openai-2025-09"
+    assert assert_valid_stream(body, schema="openai-2025-06").schema == "openai-2025-06"
