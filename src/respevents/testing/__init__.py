@@ -16,8 +16,8 @@ def assert_valid_stream(source: Any, **options: Any) -> Report:
     """Give the report of `validate_stream(source, **options)`; AssertionError when it holds an error.
 
     The message is the timeline with each finding under its frame, then the report. `source` is what `validate_stream`
-    takes: the bytes, a path, an iterable of bytes, a `Capture`. A path and a `Capture` are held against the schema set of
-    their date, bytes against the newest of the dialect, whatever the clock of a test says; `schema=` names another.
+    takes: the bytes, a path, an iterable of bytes, a `Capture`. A path and a `Capture` are held against the schema set
+    of their date, bytes against the newest of the dialect, whatever a test's clock says; `schema=` names another.
     """
     __tracebackhide__ = True
     from respevents import schemas
