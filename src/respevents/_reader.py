@@ -168,6 +168,11 @@ class Lines:
         self._rest: list[bytes] = []
         self._after_cr = False
 
+    @property
+    def open_cr(self) -> bool:
+        """A CR was the last byte so far; with `waits` its line is still held."""
+        return self._after_cr
+
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         if not chunk:
             return

@@ -189,11 +189,13 @@ class _AiSdk(Reading):
         elif kind in {"response.output_text.delta", "response.refusal.delta"}:
             self._refused = self._refused or kind == "response.refusal.delta"
             given = self._id(data["item_id"], index)
-            if given in self._open:
-                self.surface("text-delta")
-                self._texts.append(data["delta"])
-            else:
-                self.say(f"{self.frame(kind)}: the text part {shown(given)} was not opened by an item, so it is lost")
+            self.surface("text-delta")
+            self._texts.append(data["delta"])
+            if given not in self._open:
+                self.say(
+                    f"{self.frame(kind)}: no item opened the text part {shown(given)}: an error part; the delta is in the "
+                    "stream, and not in the final text"
+                )
                 self._part_error(_Error("?", f"text part {given} not found"))
         elif kind == "response.refusal.done":
             self._refused = True
@@ -279,8 +281,7 @@ class _AiSdk(Reading):
         if self._early is not None:
             return self._thrown(self._early)
         if end != "clean":
-            retried = self._peeking and self._network_is_retried(end)
-            error = _Error("APICallError", _NETWORK, None, self.answer.status, retried)
+            error = _Error("APICallError", _NETWORK, None, self.answer.status, retried=self._peeking)
             self.say(f"the body broke off after frame {self.frames}: {_NETWORK}, whatever came before")
             if self._peeking:
                 return self._thrown(error)
@@ -294,10 +295,6 @@ class _AiSdk(Reading):
                 final="raises",
             )
         return self._finished()
-
-    @staticmethod
-    def _network_is_retried(_end: End) -> bool:
-        return True
 
     def _finished(self) -> Outcome:
         self.surface(f"finish {self._finish}")

@@ -25,6 +25,7 @@ from respevents._reader import (
     ToolCall,
     code_of,
     member,
+    message_text,
     output_text,
     shown,
     strict_json,
@@ -258,8 +259,7 @@ class _Codex(Reading):
         if call is not None:
             self._calls.append(call)
         if member(item, "type") == "message" and member(item, "role") == "assistant":
-            text = "".join(part["text"] for part in item["content"] if part["type"] == "output_text")  # type: ignore[index]
-            self._texts.append(text)
+            self._texts.append(message_text(item))
             self.say(f"{self.frame('response.output_item.done')}: its text is shown and kept")
 
     def _completed(self, event: dict[str, Any]) -> None:
@@ -507,13 +507,18 @@ def _check_completed(response: Any) -> None:
         raise _Refused(f"invalid type: {_kind_of(end_turn)}, expected a boolean")
     usage = response.get("usage")
     if usage is not None:
-        _check_counts(usage, "ResponseCompletedUsage", ("input_tokens", "output_tokens", "total_tokens"))
-        for details, count in (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens")):
+        _check_counts(usage, "ResponseCompletedUsage", 6, ("input_tokens", "output_tokens", "total_tokens"))
+        for details, name, size, count in (
+            ("input_tokens_details", "ResponseCompletedInputTokensDetails", 2, "cached_tokens"),
+            ("output_tokens_details", "ResponseCompletedOutputTokensDetails", 1, "reasoning_tokens"),
+        ):
             if usage.get(details) is not None:
-                _check_counts(usage[details], details, (count,))
+                _check_counts(usage[details], name, size, (count,))
 
 
-def _check_counts(value: Any, name: str, counts: tuple[str, ...]) -> None:
+def _check_counts(value: Any, name: str, size: int, counts: tuple[str, ...]) -> None:
+    if isinstance(value, list):
+        raise _Refused(f"invalid length {len(value)}, expected struct {name} with {size} elements")
     if not isinstance(value, dict):
         raise _Refused(f"invalid type: {_kind_of(value)}, expected struct {name}")
     for count in counts:
@@ -599,7 +604,12 @@ _BY_TYPE: Final = {
 """`error.type` of an HTTP 429."""
 
 _BAD_IMAGE: Final = "The image data you provided does not represent a valid image"
-_PHRASES: Final = {413: "Payload Too Large", 416: "Range Not Satisfiable", 422: "Unprocessable Entity"}
+_PHRASES: Final = {
+    413: "Payload Too Large",
+    416: "Range Not Satisfiable",
+    418: "I'm a teapot",
+    422: "Unprocessable Entity",
+}
 """What the http crate of Rust calls a status, where Python has another name for it."""
 
 
@@ -622,9 +632,7 @@ def _refusal(reading: _Codex, body: bytes) -> Outcome:
         error = None
     code, message = text_of(member(error, "code")), text_of(member(error, "message"))
     unexpected = f"unexpected status {status} {_phrase(status)}: {message if message is not None else text}"
-    unexpected += ", url: {base_url}/responses"
-    if "x-request-id" in reading.answer.headers:
-        unexpected += f", request id: {reading.answer.headers['x-request-id']}"
+    unexpected += ", url: {base_url}/responses" + _named(reading.answer)
     wait = reading.answer.headers.get("retry-after", "")
     delay = float(wait) if re.fullmatch(r"[0-9]{1,9}", wait.strip()) else None
 
@@ -652,8 +660,8 @@ def _refusal(reading: _Codex, body: bytes) -> Outcome:
         if kind in _BY_TYPE:
             return end(1, _BY_TYPE[kind], f"the type {kind} is acted on")
         if delay is not None:
-            return end(_STREAM_REQUESTS, _limit(status), "asked again after Retry-After")
-        return end(1, _limit(status), "a rate limit without Retry-After is not asked again")
+            return end(_STREAM_REQUESTS, _limit(reading.answer), "asked again after Retry-After")
+        return end(1, _limit(reading.answer), "a rate limit without Retry-After is not asked again")
     if status == 503 and code in _OVERLOADS:
         many = _HTTP_REQUESTS * _STREAM_REQUESTS if delay is not None else _HTTP_REQUESTS
         return end(many, _FIXED[code or ""], "an overload, asked again for one turn of requests")
@@ -671,8 +679,14 @@ _OLD_BODY: Final = frozenset({"cyber_policy"} | _QUOTA)
 """Codes in a body that releases before 0.169 knew too (source: api_bridge)."""
 
 
-def _limit(status: int) -> str:
-    return f"exceeded retry limit, last status: {status} {_phrase(status)}"
+def _named(answer: Answer) -> str:
+    """The request id, where the answer has one."""
+    given = answer.headers.get("x-request-id")
+    return "" if given is None else f", request id: {given}"
+
+
+def _limit(answer: Answer) -> str:
+    return f"exceeded retry limit, last status: {answer.status} {_phrase(answer.status)}{_named(answer)}"
 
 
 CODEX: Final = Reader(

@@ -153,7 +153,7 @@ class NodeStreamReading(NodeReading):
 
     def _add_old(self, event: Any) -> bool:
         _require(event is not None, "an event that is null")
-        kind = member(event, "type")
+        kind = text_of(member(event, "type"))
         if self._snapshot is None:
             _require(kind == "response.created", f"expected 'response.created' event, got {kind}")
         if kind in _LIFECYCLE:
@@ -365,6 +365,8 @@ class NodeStreamReading(NodeReading):
                 content = held["content"] = []
             _require(isinstance(content, list), "no array `content`")
             index = event.get("content_index")
+            if strict and member(part, "type") == "output_text":
+                _require(part.get("text") is not None, "a part without text")
             if kind == "response.content_part.added":
                 _require(not strict or index == len(content), f"missing content at index {index}")
                 content.append(_copy(part))
@@ -376,6 +378,10 @@ class NodeStreamReading(NodeReading):
             return
         if item_type == "message":
             self._of_type(held.get("content"), event.get("content_index"), _part_type(kind))
+            if strict and kind.startswith("response.output_text.d"):
+                part = held["content"][event["content_index"]]
+                _require(part.get("text") is not None, "a part without text")
+                _require(kind.endswith(".delta") or event.get("text") is not None, "no text")
             if kind == "response.output_text.annotation.added":
                 part = held["content"][event["content_index"]]
                 annotations, index = part.get("annotations"), event.get("annotation_index")

@@ -8,6 +8,7 @@ of openai-node 6.49.0 and 7.59.0, `packages/ssestream` of openai-go 3.52.0; all 
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final, Literal
 
 from respevents._delays import retry_after
@@ -44,6 +45,8 @@ _LONGEST_WAIT: Final = 60.0
 """Seconds: a `retry-after` beyond a minute is not kept to."""
 
 _ENDS: Final = frozenset(f"response.{state}" for state in TERMINAL)
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 _MOST_BODY: Final = 1 << 20
 """Bytes of an error's body that are looked at."""
@@ -346,17 +349,23 @@ class NodeReading(SdkReading):
     other_class = "APIError"
     server_class = "InternalServerError"
 
-    @property
-    def new(self) -> bool:
-        return self.version != "6.49"
+    def __init__(self, client: str, version: str, answer: Answer) -> None:
+        super().__init__(client, version, answer)
+        self.new = version != "6.49"
+        if not self.new:
+            self._lines = Lines("waits")
+        self._after_done = False
+        """6.x reads on behind `[DONE]`, and drops what comes."""
 
     def decode(self, line: bytes) -> str:
         return line.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")  # one TextDecoder call for each line
 
     def take(self, event: Event) -> None:
+        if self._after_done:
+            return
         if event.data == "[DONE]" or (not self.new and event.data.startswith("[DONE]")):
             self.say(f"{self.frame('[DONE]')}: reading ends here")
-            self.stopped = True
+            self.stopped, self._after_done = self.new, True
             return
         try:
             data = strict_json(event.data)
@@ -384,6 +393,9 @@ class NodeReading(SdkReading):
         return Raised("APIError", message or json.dumps(error), code_of(member(error, "code")))
 
     def last_line(self, line: bytes) -> None:
+        if not self.new and self._lines.open_cr:
+            self._line(line)  # the LF that 6.x puts behind the body ends the line
+            return
         super().last_line(line)
         if self.new and not self.stopped:
             self._line(b"")  # 7.x delivers a last frame without its blank line
@@ -429,7 +441,7 @@ class GoReading(SdkReading):
         self.deliver(data)
 
     def as_held(self, text: str) -> str:
-        return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace") if not text.isascii() else text
+        return text if text.isascii() else _SURROGATE.sub("\ufffd", text)
 
     def broken(self, end: End) -> Raised:
         if end == "reset":

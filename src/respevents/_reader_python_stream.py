@@ -25,6 +25,7 @@ class _Model:
     """A decoded object with attributes: a key that did not come is None, as in the models of the library."""
 
     __slots__ = ("data",)
+    __hash__ = None  # type: ignore[assignment] # as a dict: it can be no key
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -32,8 +33,8 @@ class _Model:
     def __getattr__(self, name: str) -> Any:
         return _wrap(self.data.get(name))
 
-    def copy(self) -> dict[str, Any]:
-        """What `to_dict()` gives; other values have no such method."""
+    def to_dict(self) -> dict[str, Any]:
+        """A shallow copy; values that are no objects have no such method."""
         return dict(self.data)
 
 
@@ -49,12 +50,17 @@ class _Item:
     """An output item of the snapshot; its parts are copied, so that what is added stays out of the events."""
 
     def __init__(self, item: Any) -> None:
-        data = item.copy()
+        data = item.to_dict()
         self.type = data.get("type")
         self.id = data.get("id")
         self.call_id = data.get("call_id")
         self.content: Any = _wrap(data.get("content"))
         self.arguments: Any = data.get("arguments")
+
+
+def _held(item: Any) -> Any:
+    """An item of the first snapshot; what is no object stays what it is, and fails when it is used."""
+    return _Item(_Model(item)) if isinstance(item, dict) else item
 
 
 def _identity(item: Any) -> Identity:
@@ -99,7 +105,7 @@ class PythonStreamReading(PythonReading):
 
     def _handle(self, event: Any) -> bool:
         """Whether the event is handed on. Raises what the library raises."""
-        kind = event.type
+        kind = event.type if isinstance(event.type, str) else None
         if self._snapshot is None:
             if kind != "response.created":
                 raise RuntimeError(f"Expected to have received `response.created` before `{kind}`")
@@ -122,11 +128,11 @@ class PythonStreamReading(PythonReading):
 
     def _begin(self, response: Any) -> None:
         self._snapshot = response
-        output = response.copy().get("output")
+        output = response.to_dict().get("output")
         if self._old:
-            self._items = None if output is None else [_Item(_wrap(item)) for item in output]
+            self._items = None if output is None else [_held(item) for item in output]
         else:
-            self._items = dict(enumerate(_Item(_wrap(item)) for item in output or []))
+            self._items = dict(enumerate(_held(item) for item in output or []))
 
     def _item(self, index: Any) -> Any:
         if self._old:
@@ -152,7 +158,7 @@ class PythonStreamReading(PythonReading):
         if kind == "response.content_part.added":
             output = self._item(event.output_index)
             if output.type == "message":
-                part = event.part.copy()
+                part = event.part.to_dict()
                 output.content.append(_wrap(part))
         elif kind == "response.output_text.delta":
             output = self._item(event.output_index)
