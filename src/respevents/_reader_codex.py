@@ -74,15 +74,12 @@ _IN_ERROR_EVENT: Final = _AT_ONCE | _AUDIO | {"model_not_found"}
 """Codes that count in an `error` event (0.169), if it has an `error` object."""
 
 _FULL: Final = (
-    "Codex ran out of room in the model's context window. "
-    "Start a new thread or clear earlier history before retrying."
+    "Codex ran out of room in the model's context window. Start a new thread or clear earlier history before retrying."
 )
 _FIXED: Final = {
     "context_length_exceeded": _FULL,
     "insufficient_quota": "Quota exceeded. Check your plan and billing details.",
-    "usage_not_included": (
-        "To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus."
-    ),
+    "usage_not_included": ("To use Codex with your ChatGPT plan, upgrade to Plus: https://chatgpt.com/explore/plus."),
     "server_is_overloaded": "Selected model is at capacity. Please try a different model.",
     "policy_capacity_unavailable": "Policy-restricted capacity is unavailable. Please try again later.",
     "flex_unavailable": "Flex capacity unavailable.",
@@ -322,7 +319,11 @@ class _Codex(Reading):
         error = event.get("error")
         code = text_of(member(error, "code"))
         if not self.since("0.169") or code not in _IN_ERROR_EVENT:
-            what = "one without an error object" if not isinstance(error, dict) else f"one with the code {shown(str(code))}"
+            what = (
+                "one without an error object"
+                if not isinstance(error, dict)
+                else f"one with the code {shown(str(code))}"
+            )
             self.say(f"{self.frame('error')}: ignored, as every error event but some codes of 0.169 ({what})")
             return
         failure = self._by_code(code, text_of(member(error, "message")))

@@ -467,7 +467,9 @@ def _at(values: Any, index: Any) -> Any:
 
 
 def _is_index(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MAX_SAFE and value % 1 == 0
+    return (
+        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MAX_SAFE and value % 1 == 0
+    )
 
 
 def _identity(item: Any) -> str:
@@ -483,9 +485,7 @@ def _identity_keys(item: Any) -> list[str]:
     keys: list[str] = []
     if "id" in item:
         given = item["id"]
-        _require(
-            isinstance(given, str) and (given or kind == "computer_call"), "expected a non-empty output item id"
-        )
+        _require(isinstance(given, str) and (given or kind == "computer_call"), "expected a non-empty output item id")
         keys.append(f"id:{given}")
     else:
         _require(kind in _OPTIONAL_ID, "expected a non-empty output item id")

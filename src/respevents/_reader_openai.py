@@ -200,7 +200,10 @@ class SdkReading(Reading):
                 self.say(f"{place}: handed on as an event, nothing is raised")
             else:
                 kind = "stop"
-                code, message = code_of(member(response, "error", "code")), text_of(member(response, "error", "message"))
+                code, message = (
+                    code_of(member(response, "error", "code")),
+                    text_of(member(response, "error", "message")),
+                )
                 self.say(f"{place}: handed on as an event, nothing is raised: the application has to look at it")
         elif self._error is not None:
             data, place = self._error

@@ -35,6 +35,7 @@ __all__ = [
     "Reader",
     "Reading",
     "ToolCall",
+    "body_of",
     "open_reader",
     "read",
     "read_capture",
