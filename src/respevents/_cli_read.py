@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from respevents.readers import READERS, body_of, open_reader, read
+from respevents.readers import READERS, End, body_of, open_reader, read
 
 if TYPE_CHECKING:
     import argparse
@@ -27,19 +27,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="client", choices=(*READERS, _ALL), default=_ALL, help="default: all of them")
     parser.add_argument("--version", help="the client's version, where its behaviour changed (with one --as)")
     parser.add_argument("--status", type=int, help="HTTP status; FILE is then the body of the answer as it is")
-    parser.add_argument(
-        "--end", choices=("clean", "aborted", "reset", "open"), default="clean", help="how the body ends"
-    )
+    parser.add_argument("--end", choices=get_args(End), default="clean", help="how the body ends")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Read; 0 where every client asked about takes each answer for whole, 1 where one does not, 2 unusable input."""
     clients = list(READERS) if arguments.client == _ALL else [arguments.client]
+    if arguments.version is not None and arguments.client == _ALL:
+        print("respevents: --version needs one client: name it with --as", file=sys.stderr)
+        return 2
     try:
         if arguments.version is not None:
-            if arguments.client == _ALL:
-                raise ValueError("--version needs one client: name it with --as")
             open_reader(arguments.client).open(version=arguments.version)
         answers = list(_answers(arguments))
     except (ValueError, OSError) as error:

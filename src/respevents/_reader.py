@@ -1,4 +1,4 @@
-"""What the models of clients share: the outcome, the lines of an event stream as clients cut them, JSON as they read it.
+"""What the models of clients share: the outcome, the lines of an event stream, JSON as each reads it.
 
 Each client has its own habits, so none of this is `FrameDecoder`, which follows the standard and drops nothing.
 """
@@ -55,7 +55,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a client does with one answer, asked without tools and with its default settings.
 
     `text` and `tool_calls` are what of this answer reaches the user; `events` names what the client surfaces, in its
-    own words (`delta x3`: three in a row). `code` and `message` are those of the failure, as the user gets them. `requests` counts what it sends
+    own words (`delta x3`: three in a row). `code` and `message` are those of the failure, as the user gets them.
+    `requests` counts what it sends
     in all if the server always answers the same; `retry_after` are the seconds it was told to wait in between.
     `raises` is the class of the exception (`Object`: what is thrown is no Error), `status` the HTTP status it carries.
     `final` is what the last call of a helper gives (`get_final_response()`, `finalResponse()`): a status, `absent`,
@@ -285,7 +286,7 @@ def _is_int(text: str) -> bool:
 # ---- JSON ------------------------------------------------------------------------------------------------------------
 
 
-class NotJSON(ValueError):
+class NotJSONError(ValueError):
     """A client's JSON reader refuses the text."""
 
 
@@ -295,15 +296,15 @@ def python_json(text: str) -> Any:
 
 
 def strict_json(text: str, pairs: Callable[[list[tuple[str, Any]]], Any] | None = None) -> Any:
-    """As JavaScript, Go and Rust read it: no NaN. Lone surrogates stay. Raises NotJSON."""
+    """As JavaScript, Go and Rust read it: no NaN. Lone surrogates stay. Raises NotJSONError."""
     try:
         return json.loads(text, parse_constant=_refuse, parse_int=_whole, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
-        raise NotJSON(str(error)) from None
+        raise NotJSONError(str(error)) from None
 
 
 def _refuse(name: str) -> Any:
-    raise NotJSON(f"{name} is no JSON")
+    raise NotJSONError(f"{name} is no JSON")
 
 
 def _whole(digits: str) -> Any:
@@ -350,7 +351,7 @@ def joined(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-# ---- what an answer holds ---------------------------------------------------------------------------------------------
+# ---- what an answer holds --------------------------------------------------------------------------------------------
 
 
 def message_text(item: Any) -> str:

@@ -1,7 +1,8 @@
 """How @ai-sdk/openai reads a stream, under `streamText` of the AI SDK.
 
-Sources: `openai-responses-language-model` and `openai-stream-error` of @ai-sdk/openai 4.0.118, `parse-json-event-stream`
-of @ai-sdk/provider-utils 5.0.81, eventsource-parser 3, `stream-text` of ai 7.0.173; all of it was run.
+Sources: `openai-responses-language-model` and `openai-stream-error` of @ai-sdk/openai 4.0.118,
+`parse-json-event-stream` of @ai-sdk/provider-utils 5.0.81, eventsource-parser 3, `stream-text` of ai 7.0.173; all of
+it was run.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from respevents._reader import (
     Events,
     Kind,
     Lines,
-    NotJSON,
+    NotJSONError,
     Outcome,
     Reader,
     Reading,
@@ -117,8 +118,11 @@ class _AiSdk(Reading):
             if event is not None:
                 self.frames += 1
                 self._event(event)
-                if self._early is not None:
+                if self._over():
                     return
+
+    def _over(self) -> bool:
+        return self._early is not None
 
     # -- events
 
@@ -128,7 +132,7 @@ class _AiSdk(Reading):
         try:
             data = strict_json(event.data)
             _secure(event.data, data)
-        except NotJSON as error:
+        except NotJSONError as error:
             self._refuse("JSONParseError", f"JSON parsing failed: Text: {event.data}.\nError message: {error}")
             return
         fit = fits(data)
@@ -193,8 +197,8 @@ class _AiSdk(Reading):
             self._texts.append(data["delta"])
             if given not in self._open:
                 self.say(
-                    f"{self.frame(kind)}: no item opened the text part {shown(given)}: an error part; the delta is in the "
-                    "stream, and not in the final text"
+                    f"{self.frame(kind)}: no item opened the text part {shown(given)}: an error part; the delta is "
+                    "in the stream, and not in the final text"
                 )
                 self._part_error(_Error("?", f"text part {given} not found"))
         elif kind == "response.refusal.done":
@@ -338,7 +342,7 @@ class _AiSdk(Reading):
         text = self._body.decode("utf-8", "replace")
         try:
             error = member(strict_json(text), "error")
-        except NotJSON:
+        except NotJSONError:
             error = None
         message, code = text_of(member(error, "message")), code_of(member(error, "code"))
         status = self.answer.status
@@ -371,7 +375,7 @@ def _secure(text: str, data: Any) -> None:
         one = held.pop()
         if isinstance(one, dict):
             if "__proto__" in one or (isinstance(one.get("constructor"), dict) and "prototype" in one["constructor"]):
-                raise NotJSON("Object contains forbidden prototype property")
+                raise NotJSONError("Object contains forbidden prototype property")
             held.extend(one.values())
         elif isinstance(one, list):
             held.extend(one)

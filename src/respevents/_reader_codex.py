@@ -18,7 +18,7 @@ from respevents._reader import (
     End,
     Events,
     Lines,
-    NotJSON,
+    NotJSONError,
     Outcome,
     Reader,
     Reading,
@@ -111,8 +111,12 @@ _CAPTURED: Final = frozenset(
 )
 """Keys of an event that are read; what stands in others is looked at as JSON only."""
 
+_STRINGS: Final = frozenset({"type", "item_id", "call_id", "delta", "text"})
+
 _MAX_DEPTH: Final = 127
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+_FACTS: Final = {member.value: member.facts for member in FailureCode}
 
 Effect = Literal["context_window", "stop", "wait", "retry"]
 
@@ -131,7 +135,7 @@ class _Refused(Exception):  # noqa: N818 - a signal inside this module
 
 
 def _number(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
+    return tuple(int(part) for part in f"{version}.0.0".split(".")[:3])
 
 
 class _Codex(Reading):
@@ -187,8 +191,11 @@ class _Codex(Reading):
             if event is not None:
                 self.frames += 1
                 self._event(event.data)
-                if self._done is not None:
+                if self._over():
                     return
+
+    def _over(self) -> bool:
+        return self._done is not None
 
     # -- events
 
@@ -214,15 +221,15 @@ class _Codex(Reading):
             self._failed(event)
         elif kind == "error":
             self._error(event)
-        elif kind == "response.created" and event.get("response") is not None:
-            self.surface(kind)
-        elif kind == "response.output_item.added" and _is_item(event.get("item")):
+        elif (kind == "response.created" and event.get("response") is not None) or (
+            kind == "response.output_item.added" and _item_problem(event.get("item")) is None
+        ):
             self.surface(kind)
 
     def _parse(self, data: str) -> dict[str, Any]:
         try:
             event = strict_json(data, _pairs)
-        except NotJSON as error:
+        except NotJSONError as error:
             raise _Refused(f"no JSON ({shown(str(error), 60)})") from None
         if not isinstance(event, _Object):
             raise _Refused("no object")
@@ -234,9 +241,8 @@ class _Codex(Reading):
             if key in {"summary_index", "content_index"}:
                 if value is not None and not _is_i64(value):
                     raise _Refused(f"{key} is no integer")
-            elif key in {"type", "item_id", "call_id", "delta", "text"}:
-                if not (isinstance(value, str) or (value is None and key != "type")):
-                    raise _Refused(f"{key} is no string")
+            elif key in _STRINGS and not (isinstance(value, str) or (value is None and key != "type")):
+                raise _Refused(f"{key} is no string")
             problem = _unusable(value)
             if problem:
                 raise _Refused(f"{problem} in {key}")
@@ -319,11 +325,7 @@ class _Codex(Reading):
         error = event.get("error")
         code = text_of(member(error, "code"))
         if not self.since("0.169") or code not in _IN_ERROR_EVENT:
-            what = (
-                "one without an error object"
-                if not isinstance(error, dict)
-                else f"one with the code {shown(str(code))}"
-            )
+            what = f"one with the code {shown(str(code))}" if isinstance(error, dict) else "one without an error object"
             self.say(f"{self.frame('error')}: ignored, as every error event but some codes of 0.169 ({what})")
             return
         failure = self._by_code(code, text_of(member(error, "message")))
@@ -369,9 +371,8 @@ class _Codex(Reading):
         return self._by_code(code, message).message
 
     def _effect(self, code: str | None) -> Effect:
-        try:
-            facts = FailureCode(code).facts
-        except ValueError:
+        facts = _FACTS.get(code or "")
+        if facts is None:
             return "retry"
         if facts.codex_since is not None and not self.since(facts.codex_since):
             return "stop" if code == "slow_down" else "retry"  # until 0.150 it counted as an overload
@@ -442,7 +443,7 @@ def _delay(message: str) -> float | None:
     return seconds / 1000 if found[2].lower() == "ms" else seconds
 
 
-# ---- JSON as serde reads it -------------------------------------------------------------------------------------------
+# ---- JSON as serde reads it ------------------------------------------------------------------------------------------
 
 
 class _Object(dict[str, Any]):
@@ -541,10 +542,6 @@ _NEEDED: Final = {
 }
 
 
-def _is_item(item: Any) -> bool:
-    return _item_problem(item) is None
-
-
 def _item_problem(item: Any) -> str | None:
     """Why `ResponseItem` refuses an item; None where it takes it. Unknown types are taken, and ignored."""
     if not isinstance(item, dict):
@@ -581,7 +578,7 @@ def _item_problem(item: Any) -> str | None:
     return None
 
 
-# ---- an HTTP error ----------------------------------------------------------------------------------------------------
+# ---- an HTTP error ---------------------------------------------------------------------------------------------------
 
 
 _BY_BODY: Final[dict[int, frozenset[str]]] = {
@@ -629,7 +626,7 @@ def _refusal(reading: _Codex, body: bytes) -> Outcome:
     text = body.decode("utf-8", "replace")
     try:
         error = member(strict_json(text), "error")
-    except NotJSON:
+    except NotJSONError:
         error = None
     code, message = text_of(member(error, "code")), text_of(member(error, "message"))
     unexpected = f"unexpected status {status} {_phrase(status)}: {message if message is not None else text}"

@@ -165,7 +165,7 @@ class NodeStreamReading(NodeReading):
             return True
         _require(kind in _KNOWN_OLD, "Unhandled response stream event")
         snapshot = self._snapshot or {}
-        output = snapshot.get("output")
+        output: Any = snapshot.get("output")
         if kind in _IGNORED or kind in _IGNORED_ITEM:
             return True
         index = member(event, "output_index")
@@ -437,7 +437,7 @@ class NodeStreamReading(NodeReading):
 
     def _check_final(self) -> None:
         """What parsing the last snapshot needs."""
-        output = (self._snapshot or {}).get("output")
+        output: Any = (self._snapshot or {}).get("output")
         _require(isinstance(output, list), "no array `output`")
         for item in output:
             _require(item is not None, "an item that is null")
@@ -467,9 +467,8 @@ def _at(values: Any, index: Any) -> Any:
 
 
 def _is_index(value: Any) -> bool:
-    return (
-        isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _MAX_SAFE and value % 1 == 0
-    )
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return number and 0 <= value <= _MAX_SAFE and value % 1 == 0
 
 
 def _identity(item: Any) -> str:

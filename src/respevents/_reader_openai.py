@@ -1,8 +1,8 @@
 """How OpenAI's own libraries read a stream: openai-python, openai-node and openai-go, `create` with `stream=True`.
 
 They hand every event on and judge none of them; what they differ in is the event stream itself, the JSON, and which
-frames they raise on. Sources: `openai/_streaming.py` of 2.48.0 and 3.57.0, `core/streaming` and `internal/decoders/line`
-of openai-node 6.49.0 and 7.59.0, `packages/ssestream` of openai-go 3.52.0; all of it was run.
+frames they raise on. Sources: `openai/_streaming.py` of 2.48.0 and 3.57.0, `core/streaming` and
+`internal/decoders/line` of openai-node 6.49.0 and 7.59.0, `packages/ssestream` of openai-go; all of it was run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from respevents._reader import (
     Events,
     Kind,
     Lines,
-    NotJSON,
+    NotJSONError,
     Outcome,
     Reader,
     Reading,
@@ -99,8 +99,11 @@ class SdkReading(Reading):
             return
         for line in self._lines.feed(chunk):
             self._line(line)
-            if self.stopped:
+            if self._over():
                 return
+
+    def _over(self) -> bool:
+        return self.stopped
 
     def _line(self, line: bytes) -> None:
         try:
@@ -251,7 +254,7 @@ def http_error(reading: SdkReading, body: bytes) -> Outcome:
     text = body.decode("utf-8", "replace")
     try:
         data: Any = strict_json(text)
-    except NotJSON:
+    except NotJSONError:
         data = None
     error = member(data, "error") if isinstance(data, dict) and "error" in data else data
     again = answer.headers.get("x-should-retry")
@@ -275,7 +278,7 @@ def http_error(reading: SdkReading, body: bytes) -> Outcome:
     )
 
 
-# ---- openai-python ----------------------------------------------------------------------------------------------------
+# ---- openai-python ---------------------------------------------------------------------------------------------------
 
 
 class PythonReading(SdkReading):
@@ -317,11 +320,11 @@ class PythonReading(SdkReading):
         if event.name is not None and event.name.startswith("thread."):
             self.deliver({"event": event.name, "data": data})
             return
-        error = member(data, "error")
-        if error:
+        given = member(data, "error")
+        if given:
             self.say(f"{self.frame(data.get('type'))}: a top-level `error` that is not empty: APIError")
-            message = text_of(member(error, "message")) or "An error occurred during streaming"
-            raise Raised("APIError", message, code_of(member(error, "code")))
+            message = text_of(member(given, "message")) or "An error occurred during streaming"
+            raise Raised("APIError", message, code_of(member(given, "code")))
         self.deliver(data)
 
     def broken(self, end: End) -> Raised:
@@ -337,7 +340,7 @@ class PythonReading(SdkReading):
         return Raised("APIConnectionError", "Connection error.")
 
 
-# ---- openai-node ------------------------------------------------------------------------------------------------------
+# ---- openai-node -----------------------------------------------------------------------------------------------------
 
 
 def truthy(value: Any) -> bool:
@@ -372,7 +375,7 @@ class NodeReading(SdkReading):
             return
         try:
             data = strict_json(event.data)
-        except NotJSON:
+        except NotJSONError:
             self.say(f"{self.frame(event.name)}: no JSON, and JSON.parse throws")
             raise Raised("SyntaxError", "Error reading response: malformed server-sent event JSON.") from None
         if event.name is not None and event.name.startswith("thread."):
@@ -407,7 +410,7 @@ class NodeReading(SdkReading):
         return Raised("TypeError", "terminated" if end != "open" else "terminated: Body Timeout Error")
 
 
-# ---- openai-go --------------------------------------------------------------------------------------------------------
+# ---- openai-go -------------------------------------------------------------------------------------------------------
 
 
 class GoReading(SdkReading):
@@ -429,7 +432,7 @@ class GoReading(SdkReading):
             return
         try:
             data, bad = strict_json(event.data), False
-        except NotJSON:
+        except NotJSONError:
             data, bad = _lenient(event.data), True
         if isinstance(data, dict) and "error" in data:
             self.say(f"{self.frame(data.get('type'))}: a top-level key `error`, whatever it holds, is a StreamError")

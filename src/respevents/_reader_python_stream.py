@@ -93,7 +93,7 @@ class PythonStreamReading(PythonReading):
     def deliver(self, data: Any) -> None:
         try:
             shown = self._handle(_wrap(data))
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever the library would raise here, it raises
             name = type(error).__name__
             kind = text_of(member(data, "type"))
             self.say(f"{self.frame(kind)}: the helper raises {name} while it accumulates: {error}")
