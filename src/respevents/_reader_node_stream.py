@@ -360,9 +360,9 @@ class NodeStreamReading(NodeReading):
             reasoning = member(part, "type") == "reasoning_text"
             if item_type != ("reasoning" if reasoning else "message"):
                 return
-            content = held.get("content")
-            if reasoning and content is None and kind == "response.content_part.added":
-                content = held["content"] = []
+            if reasoning and held.get("content") is None and kind == "response.content_part.added":
+                held["content"] = []
+            content: Any = member(held, "content")
             _require(isinstance(content, list), "no array `content`")
             index = event.get("content_index")
             if strict and member(part, "type") == "output_text":

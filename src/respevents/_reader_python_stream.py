@@ -232,9 +232,8 @@ class PythonStreamReading(PythonReading):
                 raise RuntimeError("Cannot complete response with unfinished output items.")
 
     def _complete(self, response: Any) -> None:
-        output = response.output
-        if output is None and not self._old:
-            output = list(self._done.values())
+        given: Any = response.output
+        output: Any = list(self._done.values()) if given is None and not self._old else given
         for item in output:  # what `parse_response` looks at
             if item.type == "message":
                 for part in item.content:
