@@ -129,6 +129,29 @@ def test_a_byte_order_mark_stops_codex_alone():
         assert read(b"\xef\xbb\xbf" + good(), client).kind == expected, client
 
 
+HELPERS = [(name, version) for name in READERS if name.endswith(".stream") for version in READERS[name].versions]
+
+
+@pytest.mark.parametrize(("client", "version"), HELPERS)
+def test_a_newer_helper_refuses_an_output_index_used_twice_and_a_response_whose_id_changes(client, version):
+    """Client rule: 3.x and 7.x check what they accumulate, the releases before did not."""
+    frames = good().split(b"\n\n")
+    at = next(at for at, frame in enumerate(frames) if b"output_item.added" in frame)
+    twice = b"\n\n".join([*frames[: at + 1], *frames[at:]])
+    changed = good().replace(b'"id":"resp_1"', b'"id":"resp_2"', 1)
+    for body in (twice, changed):
+        outcome = read(body, client, version=version)
+        old = version in {"2.48", "6.49"}
+        assert (outcome.kind == "stop") is not old, outcome.why
+        assert old or outcome.raises in {"RuntimeError", "OpenAIError"}
+
+
+def test_the_ai_sdk_refuses_a_known_event_that_does_not_fit_and_passes_over_an_unknown_one():
+    outcome = read(good().replace(b'"output_tokens":2', b'"output_tokens":"2"'), "ai-sdk")
+    assert (outcome.kind, outcome.raises, outcome.final) == ("stop", "TypeValidationError", "error")
+    assert read(b'data: {"type":"brand.new"}\n\n' + good(), "ai-sdk").kind == "completed"
+
+
 def test_every_kind_is_described_and_comes_up():
     bodies = [good(), failing(CTX), failing(BROKEN), opened()[1], good().replace(b"output_item.done", b"x")]
     stream, body = opened()
