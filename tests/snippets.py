@@ -6,10 +6,8 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, NamedTuple
 
 
 class Block(NamedTuple):
@@ -36,7 +34,7 @@ def run_console(block: Block, folder: Path) -> list[str]:
 
     `...` in the page stands for any text in a line, and a line of it alone for any lines.
     """
-    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1"}
     wrong = []
     for command, shown in re.findall(r"^\$ ([^\n]*)\n(.*?)(?=^\$ |\Z)", block.text, re.DOTALL | re.MULTILINE):

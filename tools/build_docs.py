@@ -13,11 +13,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import docs_lifecycle
 import docs_schemas
-import msgspec
 from docs_text import HEAD, code, codes, table
-
 from respevents import cli
 from respevents._cli_codes import catalogue
 from respevents._extras import load
@@ -153,7 +153,7 @@ knowing. With `--client NAME` what breaks that client is an error. *Planted by* 
         if rule.layer != layer:
             layer = rule.layer
             text += f"\n## Layer {layer}\n"
-        severities = [rule.severity]
+        severities: list[str] = [rule.severity]
         severities += [f"{rule.strict} with `--strict`"] if rule.strict else []
         severities += [f"{rule.open_responses} in the dialect open-responses"] if rule.open_responses else []
         facts: dict[str, str] = {
@@ -171,6 +171,8 @@ knowing. With `--client NAME` what breaks that client is an error. *Planted by* 
 
 # ---- the command
 
+_COMMANDS = cli._COMMANDS  # noqa: SLF001 - it is the one list of the commands
+
 
 def command_page() -> str:
     """The command's reference, from its parsers. Not argparse's help: that differs from Python to Python."""
@@ -178,8 +180,8 @@ def command_page() -> str:
 
 `respevents COMMAND`; exit codes are 0 fine, 1 findings or differences, 2 unusable input or usage.
 
-{table(("command", "what it does"), ((f"[{one.name}](#respevents-{one.name})", one.help) for one in cli._COMMANDS))}"""
-    for command in cli._COMMANDS:
+{table(("command", "what it does"), ((f"[{one.name}](#respevents-{one.name})", one.help) for one in _COMMANDS))}"""
+    for command in _COMMANDS:
         parser = argparse.ArgumentParser(prog=f"respevents {command.name}", add_help=False)
         load(command.module).add_arguments(parser)
         text += f"\n## respevents {command.name}\n\n{command.help[0].upper()}{command.help[1:]}.\n"
@@ -206,7 +208,11 @@ def _arguments(parser: argparse.ArgumentParser, level: int = 3) -> str:
 
 def _called(action: argparse.Action) -> str:
     values = action.metavar or (None if action.choices else action.dest.upper())
-    name = " ".join(values) if isinstance(values, tuple) else values or "{" + ",".join(map(str, action.choices or ())) + "}"
+    name = (
+        " ".join(values)
+        if isinstance(values, tuple)
+        else values or "{" + ",".join(map(str, action.choices or ())) + "}"
+    )
     takes = action.nargs != 0
     if not action.option_strings:
         name = {"*": f"[{name} ...]", "+": f"{name} [{name} ...]", "?": f"[{name}]"}.get(str(action.nargs), name)
@@ -251,9 +257,7 @@ def main(arguments: list[str] | None = None) -> int:
     made = pages()
     there = {path.name for path in TARGET.iterdir()} if TARGET.is_dir() else set()
     stale = sorted(there - set(made))
-    differing = [
-        name for name, text in made.items() if name not in there or (TARGET / name).read_text("utf-8") != text
-    ]
+    differing = [name for name, text in made.items() if name not in there or (TARGET / name).read_text("utf-8") != text]
     if options.check:
         for name in differing:
             print(f"docs/generated/{name}: differs from what tools/build_docs.py makes; run it", file=sys.stderr)

@@ -11,7 +11,6 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from docs_text import HEAD, code, codes, table
-
 from respevents.lifecycle import ITEMS, TABLE, TERMINAL, Row
 
 if TYPE_CHECKING:
@@ -28,6 +27,13 @@ _RESPONSE = {
     "completed": (0, 4), "incomplete": (1, 4), "error": (2, 3), "failed": (2, 4),
 }  # fmt: skip
 """Column and row of each state of the response. Only where it is drawn: what leads where comes from the table."""
+
+
+_TIP = (
+    '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" orient="auto">'
+    '<path d="M0 0L8 4L0 8z" fill="#44546a"/></marker></defs>'
+)
+"""The tip of an arrow."""
 
 
 class Drawing(NamedTuple):
@@ -107,12 +113,11 @@ class Machine:
         drawn = [self._arrow(boxes, start, end, right, lanes) for start, end in self.arrows]
         width = right + _MARGIN + len(lanes) * _LANE + (_LANE if lanes else 0)
         height = max(box.bottom for box in boxes.values()) + _MARGIN
+        size = f'width="{width:.0f}" height="{height:.0f}"'
         svg = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-            f'height="{height:.0f}" role="img" aria-label="{escape(title)}">',
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" {size} role="img">',
             f"<title>{escape(title)}</title>",
-            '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" markerHeight="8" '
-            'orient="auto-start-reverse"><path d="M0 0L8 4L0 8z" fill="#44546a"/></marker></defs>',
+            _TIP,
             '<rect width="100%" height="100%" rx="6" fill="#ffffff"/>',
             '<g fill="none" stroke="#44546a" stroke-width="1.4" marker-end="url(#tip)">',
             *drawn,
@@ -166,10 +171,8 @@ class Machine:
     def _box(self, state: str, box: _Box) -> str:
         ends = not any(start == state for start, _ in self.arrows)
         fill = "#e7efe3" if ends else "#eef3fb"
-        lines = [
-            f'<rect x="{box.x:.0f}" y="{box.y:.0f}" width="{box.width:.0f}" height="{box.height:.0f}" rx="5" '
-            f'fill="{fill}" stroke="#8497b0"/>'
-        ]
+        size = f'width="{box.width:.0f}" height="{box.height:.0f}"'
+        lines = [f'<rect x="{box.x:.0f}" y="{box.y:.0f}" {size} rx="5" fill="{fill}" stroke="#8497b0"/>']
         for number, line in enumerate((state, *self.inside[state])):
             x, y = box.x + _PAD, box.y + _PAD + (number + 0.75) * _LINE
             style = 'font-weight="bold"' if number == 0 else 'fill="#333333"'

@@ -8,7 +8,6 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 from docs_text import HEAD, anchor, code, codes, fence, table
-
 from respevents import FrameDecoder, encode_frame, schemas
 from respevents.lifecycle import TABLE
 from respevents.testing.scenarios import SCENARIOS
@@ -227,8 +226,7 @@ def _families() -> Iterator[tuple[str, list[str]]]:
     grouped: dict[str, list[str]] = defaultdict(list)
     for event in [*(one for one in TABLE if one in _events()), *(one for one in _events() if one not in TABLE)]:
         grouped[_family(event)].append(event)
-    for family, events in sorted(grouped.items(), key=lambda pair: pair[0].startswith("Events without")):
-        yield family, events
+    yield from sorted(grouped.items(), key=lambda pair: pair[0].startswith("Events without"))
 
 
 def _sets_table() -> str:
