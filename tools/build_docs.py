@@ -50,7 +50,6 @@ def failures_page() -> str:
         rows.append(
             (
                 code(one["code"]),
-                codes(one["causes"]),
                 code(one["error_type"]),
                 one["retry"],
                 f"{one['codex']}{since}",
@@ -63,7 +62,7 @@ def failures_page() -> str:
             )
         )
     heads = (
-        "code", "causes", "error.type", "asking again helps", "Codex", "AI SDK", "pydantic-ai", "LiteLLM", "strands",
+        "code", "error.type", "asking again helps", "Codex", "AI SDK", "pydantic-ai", "LiteLLM", "strands",
         "SDK literal since", "evidence",
     )  # fmt: skip
     return f"""{HEAD}# Failure codes

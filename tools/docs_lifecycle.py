@@ -23,8 +23,8 @@ _MIDDLE = "continued"
 """Where a stream that starts in the middle stands. It may go on as any live state may, and is not drawn."""
 
 _RESPONSE = {
-    "idle": (0, 0), "created": (0, 1), "queued": (1, 2), "in_progress": (0, 3),
-    "completed": (0, 4), "incomplete": (1, 4), "error": (2, 3), "failed": (2, 4),
+    "idle": (0, 0), "created": (0, 1), "queued": (0, 2), "in_progress": (0, 3),
+    "error": (1, 1), "failed": (1, 2), "completed": (0, 4), "incomplete": (1, 4),
 }  # fmt: skip
 """Column and row of each state of the response. Only where it is drawn: what leads where comes from the table."""
 
@@ -34,6 +34,10 @@ _TIP = (
     '<path d="M0 0L8 4L0 8z" fill="#44546a"/></marker></defs>'
 )
 """The tip of an arrow."""
+
+
+_LIVE = frozenset({"created", "queued", "in_progress"})
+"""States with a frame around them: what may come in all of them has one arrow, from the frame."""
 
 
 class Drawing(NamedTuple):
@@ -110,7 +114,23 @@ class Machine:
         boxes = self._boxes(places)
         lanes: list[str] = []
         right = max(box.x + box.width for box in boxes.values())
-        drawn = [self._arrow(boxes, start, end, right, lanes) for start, end in self.arrows]
+        framed = {
+            end for end in self.inside
+            if set(self.inside) >= _LIVE and {start for start, to in self.arrows if to == end} >= _LIVE
+        }  # fmt: skip
+        arrows = [(start, end) for start, end in self.arrows if not (end in framed and start in _LIVE)]
+        drawn = [self._arrow(boxes, start, end, lanes) for start, end in arrows]
+        frame = ""
+        if framed:
+            inner = [boxes[state] for state in _LIVE]
+            x, y = min(box.x for box in inner) - _PAD, min(box.y for box in inner) - _PAD
+            edge = max(box.x + box.width for box in inner) + _LANE * 2
+            size = f'width="{edge - x:.0f}" height="{max(box.bottom for box in inner) + _PAD - y:.0f}"'
+            frame = f'<rect x="{x:.0f}" y="{y:.0f}" {size} rx="8" fill="none" stroke="#8497b0" stroke-dasharray="5 4"/>'
+            for end in sorted(framed):
+                box = boxes[end]
+                middle = box.y + box.height / 2
+                drawn.append(f'<path d="M{edge:.0f} {middle:.0f}H{box.x - 1:.0f}"/>')
         width = right + _MARGIN + len(lanes) * _LANE + (_LANE if lanes else 0)
         height = max(box.bottom for box in boxes.values()) + _MARGIN
         size = f'width="{width:.0f}" height="{height:.0f}"'
@@ -122,6 +142,7 @@ class Machine:
             '<g fill="none" stroke="#44546a" stroke-width="1.4" marker-end="url(#tip)">',
             *drawn,
             "</g>",
+            *([frame] if frame else []),
             *(self._box(state, box) for state, box in boxes.items()),
             "</svg>\n",
         ]
@@ -139,7 +160,7 @@ class Machine:
             column, row = places[state]
             columns[column] = max(columns[column], widths[state])
             rows[row] = max(rows[row], heights[state])
-        left = {column: _MARGIN + sum(columns[one] + _GAP for one in columns if one < column) for column in columns}
+        left = {column: _MARGIN + sum(columns[one] + 3 * _GAP for one in columns if one < column) for column in columns}
         top = {row: _MARGIN + sum(rows[one] + _GAP for one in rows if one < row) for row in rows}
         boxes = {}
         for state in self.inside:
@@ -147,7 +168,7 @@ class Machine:
             boxes[state] = _Box(left[column], top[row], columns[column], heights[state])
         return boxes
 
-    def _arrow(self, boxes: Mapping[str, _Box], start: str, end: str, right: float, lanes: list[str]) -> str:
+    def _arrow(self, boxes: Mapping[str, _Box], start: str, end: str, lanes: list[str]) -> str:
         """Straight where nothing stands between, and beside the boxes where something does."""
         one, two = boxes[start], boxes[end]
         between = [
@@ -164,7 +185,7 @@ class Machine:
             return f'<path d="M{x1:.0f} {y:.0f}L{x2:.0f} {y:.0f}"/>'
         if end not in lanes:
             lanes.append(end)
-        lane = right + (lanes.index(end) + 1) * _LANE
+        lane = one.x + one.width + (lanes.index(end) + 1) * _LANE
         x1, y1, x2, y2 = one.x + one.width, one.bottom - _PAD, two.x + two.width + 1, two.y + _PAD
         return f'<path d="M{x1:.0f} {y1:.0f}H{lane - 6:.0f}q6 0 6 6V{y2 - 6:.0f}q0 6 -6 6H{x2:.0f}"/>'
 
@@ -267,7 +288,8 @@ def drawings() -> dict[str, tuple[str, Drawing]]:
 
 _WORDS = {
     "response": "A stream that starts in the middle (`?starting_after=N`) may go on as from any live state. "
-    "While the response lives, {free} may come at any time.",
+    "While the response lives, {free} may come at any time. What may come in all of the framed states has "
+    "one arrow, from the frame.",
     "item": "The items without events of their own: {plain}. A `done` item whose status is `incomplete` or `failed` "
     "may skip the steps that did not happen; so may any item whose server does not send them.",
 }

@@ -338,6 +338,11 @@ def _rewritten(change: str) -> str:
         return ""
     gone, _, come = change.partition(" -> ")
     before, after = json.loads(gone), json.loads(come)
+    if len(before) == len(after) == 1 and "x-known" in before[0] and "x-known" in after[0]:
+        # Open to any string before and after: only what is known of it grew or shrank.
+        old, new = before[0]["x-known"], after[0]["x-known"]
+        told = ("no longer known", [one for one in old if one not in new]), ("known", [x for x in new if x not in old])
+        return "; ".join(f"{verb}: {codes(map(json.dumps, values))}" for verb, values in told if values)
     words = []
     for verb, branches in (("no longer", before), ("now", after)):
         if branches:
