@@ -15,10 +15,18 @@ __all__ = ["NEWEST", "VERSIONS", "Change", "Profile", "definition", "diff", "loa
 
 Profile = Literal["strict", "wire"]
 
-VERSIONS: Final = ("openai-2026-11",)
-"""Every set of this release, oldest first. Compare by position here, never as strings."""
+VERSIONS: Final = (
+    "openai-2025-03",
+    "openai-2025-06",
+    "openai-2025-09",
+    "open-responses-2026-04",
+    "openai-2026-05",
+    "openai-2026-11",
+)
+"""Every set of this release, `<origin>-<date>`, by date, oldest first. Compare by position here, never as strings."""
 
 NEWEST: Final = VERSIONS[-1]
+"""The newest set of OpenAI: the classes, the builder and the strategies are made from it."""
 
 # Installed, the sets lie inside the package; in a checkout, at its top.
 _FOLDERS = (Path(__file__).parent / "_schemas", Path(__file__).parents[2] / "schemas")
