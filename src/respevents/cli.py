@@ -31,6 +31,9 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = (
+    _Command(
+        "check-sdk", "respevents._cli_check_sdk", "compare the events of the installed openai SDK with a schema set"
+    ),
     _Command("classify", "respevents._cli_classify", "say what an engine's error is: cause, code, rule"),
     _Command("codes", "respevents._cli_codes", "list the failure codes, and what clients do on them"),
     _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
