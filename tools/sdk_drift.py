@@ -19,16 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from respevents import schemas
-from respevents._cli_check_sdk import compare, read_sdk
+from respevents._cli_check_sdk import compare
+from respevents._sdk_source import read_sdk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-VERSIONS = """
-    1.66.0 1.66.5 1.69.0 1.76.0 1.80.0 1.81.0 1.84.0 1.88.0 1.94.0 1.95.0 1.97.0 1.97.1 1.99.0 1.99.2 1.102.0 1.107.0
-    1.109.1 2.0.0 2.3.0 2.8.0 2.16.0 2.24.0 2.32.0 2.38.0 2.45.0 2.48.0 2.54.0 3.0.0 3.1.0 3.2.0 3.5.0 3.8.0 3.9.0
-    3.15.0 3.20.0 3.26.0 3.33.0 3.39.0 3.45.0 3.51.0 3.55.1 3.56.0 3.57.0
-""".split()
+VERSIONS = [
+    "1.66.0", "1.66.5", "1.69.0", "1.76.0", "1.80.0", "1.81.0", "1.84.0", "1.88.0", "1.94.0",
+    "1.95.0", "1.97.0", "1.97.1", "1.99.0", "1.99.2", "1.102.0", "1.107.0", "1.109.1", "2.0.0",
+    "2.3.0", "2.8.0", "2.16.0", "2.24.0", "2.32.0", "2.38.0", "2.45.0", "2.48.0", "2.54.0",
+    "3.0.0", "3.1.0", "3.2.0", "3.5.0", "3.8.0", "3.9.0", "3.15.0", "3.20.0", "3.26.0",
+    "3.33.0", "3.39.0", "3.45.0", "3.51.0", "3.55.1", "3.56.0", "3.57.0",
+]  # fmt: skip
 """Each release in which meaning changed, and some between."""
 
 

@@ -6,20 +6,20 @@ import argparse
 import json
 import sys
 from collections import Counter
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from respevents import schemas
 from respevents._schema_diff import worst
-from respevents._sdk_source import SdkTypes, SourceError
+from respevents._sdk_source import SourceError, read_sdk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from respevents._sdk_source import SdkTypes
     from respevents.schemas import Change
 
-__all__ = ["EXIT_CODES", "add_arguments", "compare", "read_sdk", "run"]
+__all__ = ["EXIT_CODES", "add_arguments", "compare", "run"]
 
 EXIT_CODES: Final[Mapping[str | None, int]] = {None: 0, "neutral": 0, "loosen": 1, "tighten": 2}
 """Exit code by the strongest effect. Not as elsewhere: 2 is a tightened SDK, and what could not be compared at all."""
@@ -60,24 +60,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a wheel, or a folder that holds `openai/`, instead of the installed SDK",
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
-
-
-def read_sdk(place: Path | None = None) -> SdkTypes:
-    """The types of the SDK at a place, or of the installed one. Raises `SourceError` when there is none to read."""
-    if place is None:
-        spec = find_spec("openai")
-        folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-        if not folders:
-            raise SourceError("openai is not installed: pip install 'respevents[openai]', or name one with --sdk")
-        place = Path(folders[0]).parent
-    elif not place.exists():
-        raise SourceError(f"{place}: there is no such file or folder")
-    types = SdkTypes(place)
-    try:
-        types.read()
-    except SourceError as error:
-        raise SourceError(f"{place}: {error}; is this the openai SDK, 1.66 or later?") from None
-    return types
 
 
 def compare(types: SdkTypes, set_id: str = schemas.NEWEST) -> dict[str, Any]:

@@ -307,7 +307,7 @@ def _matched(
 ) -> tuple[list[tuple[_Object, _Object]], list[_Object], list[_Object]]:
     """Objects of two unions that are the same ones, and those that are in one of them only.
 
-    The best pairs first: those that share a `type`, then those of one name, then by the keys they have in common.
+    The best pairs first: those that share a `type`, then by the keys they have in common; the name decides last.
     """
     scored: list[tuple[float, int, int]] = []
     for at, one in enumerate(old):
@@ -336,4 +336,4 @@ def _likeness(one: _Object, other: _Object, *, alone: bool) -> float | None:
     same_tag, same_name = bool(tags[0] & tags[1]), one.name == other.name
     if not (same_tag or same_name or alone or common >= _LIKE):
         return None
-    return 4 * same_tag + 2 * same_name + common
+    return 4 * same_tag + 2 * common + (one.schema == other.schema) + same_name / 2

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ast
 import zipfile
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["Schema", "SdkTypes", "SourceError", "any_of"]
+__all__ = ["Schema", "SdkTypes", "SourceError", "any_of", "read_sdk"]
 
 Schema = dict[str, Any]
 
@@ -222,6 +223,24 @@ class SdkTypes:
             branches = [self._schema(module, branch) for branch in inner]
             return any_of([*branches, {"type": "null"}] if outer == "Optional" else branches)
         raise SourceError(f"{module.name}: cannot read the type {ast.unparse(node)}")
+
+
+def read_sdk(place: Path | None = None) -> SdkTypes:
+    """The types of the SDK at a place, or of the installed one. Raises `SourceError` when there is none to read."""
+    if place is None:
+        spec = find_spec("openai")
+        folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+        if not folders:
+            raise SourceError("openai is not installed: pip install 'respevents[openai]', or name one with --sdk")
+        place = Path(folders[0]).parent
+    elif not place.exists():
+        raise SourceError(f"{place}: there is no such file or folder")
+    types = SdkTypes(place)
+    try:
+        types.read()
+    except SourceError as error:
+        raise SourceError(f"{place}: {error}; is this the openai SDK, 1.66 or later?") from None
+    return types
 
 
 def any_of(branches: list[Schema]) -> Schema:

@@ -97,7 +97,7 @@ def registry() -> SchemaRegistry:
     packages that ship JSON Schemas. A schema of yours may say `{"$ref": "urn:respevents:schema:SET:PROFILE"}`, with
     `#/$defs/NAME` behind it for one definition. Needs the extra `validate`.
     """
-    load_extra("jsonschema", needed_by="respevents.schemas.registry()")
+    load_extra("referencing.jsonschema", needed_by="respevents.schemas.registry()")
     from referencing import Registry
     from referencing.jsonschema import DRAFT202012
 
