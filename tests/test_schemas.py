@@ -27,7 +27,7 @@ RELEASED = {
     ("openai-2025-09", "strict"): "45a4f5c83046ccfe0bc17a1ad35d3364b0124964c3621092832f6a31d9bf5e85",
     ("openai-2025-09", "wire"): "4774d2358ed84af693a9a88e2c47e7e4d62eafd0d3523774f10748b36afe9f1c",
     ("open-responses-2026-04", "strict"): "c24eeef0b88f41969c30138fd3634d697b5268b9580d8c6bc3a374884459013e",
-    ("open-responses-2026-04", "wire"): "7b5da7310c3f478776415c2cd6fe6868bbba953775ea76d3141fbe326e245d38",
+    ("open-responses-2026-04", "wire"): "48bb4840750cbb8fac8315258fed40509f26abc70ef93bd1d9e986615900dc69",
     ("openai-2026-05", "strict"): "8ca7a1323b2cbc6762d57be1ce807281d14d313bab69bc5c560970d2a36f7c6b",
     ("openai-2026-05", "wire"): "7e161651d04ea48123b2a05a2ec6bce0d4a547a545cb78543974ec75e6a4728e",
     ("openai-2026-11", "strict"): "63cc4aac6fb75fbee02160837794613f136c36a714181945197562dcafc0fac6",

@@ -122,7 +122,7 @@ class Bundle:
     def _required_as_in(self, edit: dict[str, Any], _: str) -> None:
         other = _wire(edit["set"])
         for name, definition in self.defs.items():
-            if name in other:
+            if name in other and name not in edit.get("except", ()):
                 definition["required"] = [key for key in definition["required"] if key in other[name]["required"]]
 
     def _nullable_as_in(self, edit: dict[str, Any], _: str) -> None:

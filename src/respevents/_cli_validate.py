@@ -29,7 +29,7 @@ _COLOURS = {"error": "31", "warning": "33", "info": "36"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="captures, or folders of them; '-' is standard input")
-    parser.add_argument("--schema", choices=schemas.VERSIONS, default=schemas.NEWEST)
+    parser.add_argument("--schema", choices=schemas.VERSIONS, help="default: the one of the response's date")
     parser.add_argument("--profile", choices=("wire", "strict"), default="wire")
     parser.add_argument("--dialect", choices=("openai", "open-responses"), help="default: told by the stream")
     parser.add_argument("--client", choices=CLIENTS, help="what breaks this client is an error")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,6 +24,7 @@ __all__ = [
     "Change",
     "Effect",
     "Profile",
+    "at",
     "definition",
     "diff",
     "load",
@@ -107,6 +109,22 @@ def registry() -> SchemaRegistry:
         (bundle["$id"], DRAFT202012.create_resource(bundle)) for bundle in bundles
     )
     return found.crawl()
+
+
+def at(created_at: float | None = None, dialect: str = "openai") -> str:
+    """The set of a dialect that was in force at a time (Unix seconds): the last one whose month had begun.
+
+    The newest one without a time, and for a time before the first (0 where a recorder removed it, milliseconds).
+    """
+    sets = [version for version in VERSIONS if version.startswith(f"{dialect}-20")]
+    if not sets:
+        raise ValueError(f"no schema set of the dialect {dialect!r}")
+    try:
+        year, month = time.gmtime(created_at)[:2] if created_at is not None else (9999, 12)
+    except (OverflowError, ValueError, OSError):
+        return sets[-1]
+    begun = [version for version in sets if version[-7:] <= f"{year:04}-{month:02}"]
+    return begun[-1] if begun else sets[-1]
 
 
 def definition(event_type: str, version: str = NEWEST, profile: Profile = "strict") -> dict[str, Any]:

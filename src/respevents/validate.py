@@ -8,7 +8,6 @@ What a rule means, and whom it breaks, stands in `findings`.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from pathlib import Path
@@ -18,7 +17,7 @@ import msgspec
 
 from respevents import schemas
 from respevents._errors import RemoteProtocolError, show
-from respevents._extras import load
+from respevents._schema_checks import shapes_of
 from respevents._stream_checks import StreamChecks
 from respevents.findings import BY_NAME, CLIENTS, LIFECYCLE, RULES, Rule, Severity
 from respevents.lifecycle import TERMINAL, Lifecycle
@@ -106,8 +105,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class StreamValidator:
     """The validator of one stream.
 
-    - `schema`: the set (`schemas.VERSIONS`), `profile`: `wire` (what to accept) or `strict` (what to emit).
-    - `dialect`: `openai` or `open-responses`; None tells it by the stream.
+    - `schema`: the set (`schemas.VERSIONS`); None takes the one in force when the response was created, where what a
+      later one names and accepts is no fault: sets are fewer than the changes of the API.
+    - `profile`: `wire` (what to accept) or `strict` (what to emit).
+    - `dialect`: `openai` or `open-responses`; None tells it by the stream. That is known at its end, so the events of a
+      stream that is told to be Open Responses were held against OpenAI's sets.
     - `client`: one of `findings.CLIENTS`, whose hazards become errors.
     - `strict`: unknown events, items and keys are errors.
     - `fragment`: a piece of a stream: it may start and end anywhere.
@@ -120,7 +122,7 @@ class StreamValidator:
     def __init__(
         self,
         *,
-        schema: str = schemas.NEWEST,
+        schema: str | None = None,
         profile: schemas.Profile = "wire",
         dialect: Dialect | None = None,
         client: str | None = None,
@@ -136,13 +138,20 @@ class StreamValidator:
         _among("client", client, (*CLIENTS, None))
         _among("framing", framing, ("sse", "json-lines"))
         _among("profile", profile, ("wire", "strict"))
-        _among("schema", schema, schemas.VERSIONS)
-        self._schema, self._profile, self._client = schema, profile, client
+        _among("schema", schema, (*schemas.VERSIONS, None))
+        self._profile, self._client = profile, client
+        self._dated = schema is not None
+        """Whether the schema set is settled."""
+        self._exact = schema is not None
+        """Whether a key that it does not name is unknown, or only one that the newest set does not name either."""
+        self._later: tuple[str, ...] = ()
+        """The sets after it, where it was chosen by the date."""
+        self._schema = schema or schemas.at(None, dialect or "openai")
         self._dialect: Dialect | None = dialect
         self._framing: Framing = framing
         self._strict, self._fragment, self._name = strict, fragment, name
         self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)
-        self._shapes = _shapes(schema, profile)
+        self._shapes = shapes_of(self._schema, profile)
         self._decoder = FrameDecoder(max_frame)
         self._max_frame = max_frame
         self._lines = bytearray()
@@ -318,6 +327,8 @@ class StreamValidator:
             self._checks.bare(event)
             return
         self._kind = kind
+        if not self._dated and "response" in event:
+            self._date(event["response"])
         if name is not None and name != kind:
             self._find("event-line-mismatch", f"The frame says event: {show(name)}, the data {show(kind)}", "$.type")
         # Most events are deltas of one form: what was looked at once need not be looked at again.
@@ -403,14 +414,31 @@ class StreamValidator:
             self._find("not-json", error.what, error.path or "$")
         return event
 
-    def _shape(self, event: dict[str, Any], kind: str) -> None:
-        if not self._shapes.knows(kind):
-            self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+    def _date(self, response: Any) -> None:
+        """Take the schema set of the response's date."""
+        created_at = response.get("created_at") if isinstance(response, dict) else None
+        if type(created_at) not in (int, float):
             return
-        if not self._shapes.accepts(event, kind):
-            for rule, path, message in self._shapes.faults(event, kind):
+        dialect = self._dialect or "openai"
+        self._dated, self._schema = True, schemas.at(created_at, dialect)
+        self._shapes = shapes_of(self._schema, self._profile)
+        after = schemas.VERSIONS[schemas.VERSIONS.index(self._schema) + 1 :]
+        self._later = tuple(version for version in after if version.startswith(f"{dialect}-"))
+
+    def _shape(self, event: dict[str, Any], kind: str) -> None:
+        shapes = self._shapes
+        if not shapes.takes(event, kind):
+            # Sets are fewer than the changes of the API: what a later one takes is no fault at this date.
+            sets = [shapes, *(shapes_of(name, self._profile) for name in self._later)]
+            taking = next((one for one in sets if one.takes(event, kind)), None)
+            naming = next((one for one in sets if one.knows(kind)), None)
+            if naming is None:
+                self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+                return
+            for rule, path, message in naming.faults(event, kind) if taking is None else ():
                 self._find(rule, message, path)
-        for path, key in self._shapes.unknown(event, kind):
+            shapes = taking or naming
+        for path, key in shapes.unknown(event, kind, exact=self._exact):
             place = ("unknown-field", re.sub(r"\d+", "", path))
             if self._strict or place not in self._said:  # servers that send one send it in every event
                 self._said.add(place)
@@ -540,186 +568,6 @@ def _without_surrogates(value: Any) -> tuple[Any, bool]:
         text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
         return json.loads(text), True
     return value, False
-
-
-class _Shapes:
-    """The schema layer: a validator for each event type, made when the first such event comes."""
-
-    def __init__(self, schema: str, profile: schemas.Profile) -> None:
-        self._bundle = schemas.load(schema, profile)
-        self._names = {event["type"]: event["definition"] for event in schemas.manifest(schema)["events"]}
-        self._fast: dict[str, Any] = {}
-        self.forms: dict[tuple[str, tuple[str, ...], tuple[type, ...]], tuple[str, ...]] = {}
-        """Type, keys and types of values of events that the schema accepts whatever the values are, as long as the
-        lists (named by their keys) are empty."""
-        self._plain: dict[str, bool] = {}
-        self._library = load("jsonschema_rs", needed_by="respevents.validate")
-
-    def knows(self, kind: str) -> bool:
-        return kind in self._names
-
-    def _schema(self, kind: str) -> dict[str, Any]:
-        return {
-            "$schema": self._bundle["$schema"],
-            "$ref": f"#/$defs/{self._names[kind]}",
-            "$defs": self._bundle["$defs"],
-        }
-
-    def accepts(self, event: dict[str, Any], kind: str) -> bool:
-        check = self._fast.get(kind)
-        if check is None:
-            check = self._fast[kind] = self._library.validator_for(self._schema(kind)).is_valid
-        return bool(check(event))
-
-    def flat(self, event: dict[str, Any], kind: str, types: tuple[type, ...]) -> bool:
-        """Whether the schema looks at nothing but the types of this event's values."""
-        if len(self.forms) > 512 or not self.knows(kind) or not {str, int, list}.issuperset(types):
-            return False
-        if any(value for value in event.values() if type(value) is list):
-            return False
-        plain = self._plain.get(kind)
-        if plain is None:
-            properties = self._bundle["$defs"][self._names[kind]]["properties"]
-            plain = self._plain[kind] = all(
-                key == "type" or not {"enum", "const", "$ref", "not"} & set(_keywords(one))
-                for key, one in properties.items()
-            )
-        return plain and self.accepts(event, kind)
-
-    def faults(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str, str]]:
-        """(rule, path, message) of everything wrong with an event that was not accepted."""
-        library = load("jsonschema", needed_by="respevents.validate")
-        seen: set[tuple[str, str]] = set()
-        for error in library.Draft202012Validator(self._schema(kind)).iter_errors(event):
-            for one in _innermost(error):
-                missing = one.validator == "required"
-                path = _json_path(one.absolute_path)
-                key = next((key for key in one.validator_value if key not in one.instance), "") if missing else ""
-                found = ("field-missing", f"{path}.{key}") if missing else ("field-shape", path)
-                if found in seen:
-                    continue
-                seen.add(found)
-                message = f"{key} is missing" if missing else _told(one)
-                yield found[0], found[1], message
-
-    def floats(self, event: dict[str, Any], kind: str) -> Iterator[tuple[dict[str, Any], str, str]]:
-        from respevents._generated import tables
-
-        name = tables.EVENTS.get(kind)
-        if name is not None:
-            yield from _floats(event, name, "$")
-
-    def unknown(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str]]:
-        from respevents._generated import tables
-
-        name = tables.EVENTS.get(kind)
-        if name is not None:
-            yield from _unknown(event, name, "$")
-
-
-def _keywords(schema: Any) -> Iterator[str]:
-    """Every keyword of a property's schema; the items of a list are left out, because a list is empty here."""
-    for key, value in schema.items():
-        yield key
-        if key == "anyOf":
-            for branch in value:
-                yield from _keywords(branch)
-
-
-@functools.lru_cache(maxsize=16)
-def _shapes(schema: str, profile: schemas.Profile) -> _Shapes:
-    """Compiled validators are shared by all streams of a process."""
-    return _Shapes(schema, profile)
-
-
-def _walk(value: Any, kind: Any, path: str) -> Iterator[tuple[str, str, Any]]:
-    """(path, shape, object) of every typed object below a value."""
-    from respevents._reading import shape_of
-
-    if isinstance(kind, str):
-        return
-    if kind[0] == "list" and isinstance(value, list):
-        for at, one in enumerate(value):
-            yield from _walk(one, kind[1], f"{path}[{at}]")
-    elif kind[0] == "map" and isinstance(value, dict):
-        for key, one in value.items():
-            yield from _walk(one, kind[1], f"{path}.{key}")
-    elif kind[0] == "anyof":
-        for one in kind[1:]:
-            yield from _walk(value, one, path)
-    elif kind[0] in {"ref", "oneof"} and isinstance(value, dict):
-        yield path, shape_of(kind, value), value
-
-
-def _floats(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[dict[str, Any], str, str]]:
-    from respevents._generated import tables
-
-    kinds = tables.FIELDS.get(shape, {})
-    for key, one in value.items():
-        kind = kinds.get(key, "any")
-        if type(one) is float and _is_int(kind):
-            yield value, key, f"{path}.{key}"
-        elif isinstance(one, (dict, list)):
-            for where, name, inner in _walk(one, kind, f"{path}.{key}"):
-                yield from _floats(inner, name, where)
-
-
-def _is_int(kind: Any) -> bool:
-    if kind == "int":
-        return True
-    return not isinstance(kind, str) and kind[0] == "anyof" and "int" in kind[1:] and "float" not in kind[1:]
-
-
-def _unknown(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[str, str]]:
-    from respevents._generated import tables
-
-    kinds = tables.FIELDS.get(shape)
-    if kinds is None:
-        return
-    for key, one in value.items():
-        if key not in kinds:
-            yield f"{path}.{key}", key
-        elif isinstance(one, (dict, list)):
-            for where, name, inner in _walk(one, kinds[key], f"{path}.{key}"):
-                yield from _unknown(inner, name, where)
-
-
-def _innermost(error: Any) -> Iterator[Any]:
-    """The errors behind an `anyOf`: those of the branch that was meant (the one of the object's `type`)."""
-    if error.validator != "anyOf" or not error.context:
-        yield error
-        return
-    branches: dict[int, list[Any]] = {}
-    for one in error.context:
-        branches.setdefault(one.relative_schema_path[0], []).append(one)
-    meant = [
-        found
-        for found in branches.values()
-        if not any(
-            list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum"}
-            for one in found
-        )
-    ]
-    if len(meant) == 1:
-        for one in meant[0]:
-            yield from _innermost(one)
-        return
-    yield error
-
-
-def _json_path(parts: Iterable[str | int]) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def _told(error: Any) -> str:
-    value = show(error.instance)
-    if error.validator == "type":
-        return f"expected {error.validator_value}, got {value}"
-    if error.validator == "const":
-        return f"expected {show(error.validator_value)}, got {value}"
-    if error.validator == "enum":
-        return f"expected one of {', '.join(map(str, error.validator_value))}, got {value}"
-    return f"{value} has none of the forms that the schema allows"
 
 
 # ---- whole captures -----------------------------------------------------------------------------------------------
