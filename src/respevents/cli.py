@@ -40,6 +40,7 @@ _COMMANDS = (
     _Command("diff", "respevents._diff", "compare two captures, event by event"),
     _Command("explain", "respevents._cli_explain", "say what a finding or a failure code means, and how to mend it"),
     _Command("fmt", "respevents._fmt", "write a capture in canonical bytes, or list what is not"),
+    _Command("read", "respevents._cli_read", "say what named clients do with a captured answer, and why"),
     _Command("record", "respevents._cli_record", "pass requests through to a server and keep its event streams"),
     _Command("schema", "respevents._cli_schema", "list, show, export and compare the schema sets"),
     _Command("serve", "respevents._cli_serve", "serve scripted answers, good and broken, to try a client against"),

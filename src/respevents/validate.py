@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from respevents import schemas
+from respevents._dialect import DIALECTS, DONE, Dialect
 from respevents._errors import RemoteProtocolError, show
+from respevents._grammar import READING
+from respevents._open_responses import OpenResponses
 from respevents._schema_checks import shapes_of
 from respevents._stream_checks import StreamChecks
 from respevents.findings import BY_NAME, CLIENTS, LIFECYCLE, RULES, Rule, Severity
@@ -32,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Dialect", "Finding", "Report", "StreamValidator", "validate_file", "validate_stream"]
 
-Dialect = Literal["openai", "open-responses"]
 Framing = Literal["sse", "json-lines"]
 
 _CHUNK: Final = 1 << 16
@@ -45,8 +47,10 @@ _ONCE: Final = frozenset(
 )  # fmt: skip
 """Rules that a server breaks in every event or in none: reported at the first."""
 
+_ONCE_EACH: Final = frozenset({"extension-name", "content-part-missing"})
+"""Rules that are reported once for each name or place."""
+
 _MOST: Final = 10_000
-_DONE: Final = b"[DONE]"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -134,7 +138,7 @@ class StreamValidator:
         name: str = "<bytes>",
         max_frame: int = 64 * 1024 * 1024,
     ) -> None:
-        _among("dialect", dialect, ("openai", "open-responses", None))
+        _among("dialect", dialect, (*DIALECTS, None))
         _among("client", client, (*CLIENTS, None))
         _among("framing", framing, ("sse", "json-lines"))
         _among("profile", profile, ("wire", "strict"))
@@ -166,6 +170,9 @@ class StreamValidator:
         self._kind: str | None = None
         self._machine: Lifecycle | None = None
         self._checks = StreamChecks(self._find)
+        self._rules = None if dialect == "openai" else OpenResponses()
+        self._held: list[Finding] = []
+        """Findings of rules that only the other dialect has, until it is known which one is spoken."""
         self._place: tuple[Any, ...] = ()
         self._running: Any = None
         """The text that the deltas of one place add to, while nothing else comes."""
@@ -221,6 +228,7 @@ class StreamValidator:
         findings = self._findings
         if dialect == "open-responses":
             findings = [again for one in findings if (again := self._graded(one, dialect)) is not None]
+            findings = sorted(findings + self._held, key=lambda one: one.frame)
             if not self._done_marker and not self._fragment and self._events:
                 self._frame, self._at, self._kind = self._frames, self._offset, None
                 rule = BY_NAME["done-marker-missing"]
@@ -239,8 +247,10 @@ class StreamValidator:
         )
 
     def _told(self) -> Dialect:
-        """The dialect, where nobody says: Open Responses has response.reasoning.delta, and [DONE] at the end."""
-        return "open-responses" if self._checks.reasoning_delta and self._done_marker else "openai"
+        """The dialect, where nobody says: Open Responses has response.reasoning.delta or events named `slug:type`,
+        and [DONE] at the end.
+        """
+        return "open-responses" if self._checks.of_open_responses and self._done_marker else "openai"
 
     def _line(self, line: bytes, size: int) -> None:
         start, self._offset = self._offset, self._offset + size
@@ -248,7 +258,7 @@ class StreamValidator:
             return
         self._frame, self._at, self._kind = self._frames, start, None
         self._frames += 1
-        if line.strip() == _DONE:
+        if line.strip() == DONE:
             self._find("done-marker", "The log has [DONE]")
             return
         self._data(line.strip())
@@ -261,7 +271,7 @@ class StreamValidator:
         plain = frame.event is not None and data and raw.startswith(b"event: ") and raw.count(b"\n") == 3
         if not plain or b"\r" in raw or not frame.complete:
             self._framed(frame)
-        if data == _DONE:
+        if data == DONE:
             if self._done_marker:
                 self._find("after-done-marker", "A second [DONE]")
             self._done_marker = True
@@ -300,7 +310,7 @@ class StreamValidator:
             self._find("several-data-lines", f"The data stands in {names.count(b'data')} lines")
         if b"event" in names and b"data" not in names:
             self._find("event-without-data", f"The frame has event: {show(frame.event)} and no data")
-        if b"data" in names and frame.data != _DONE:
+        if b"data" in names and frame.data != DONE:
             if b"event" not in names:
                 self._find("event-line-missing", "The frame has no event: line")
             elif names.index(b"data") < names.index(b"event"):
@@ -458,15 +468,26 @@ class StreamValidator:
             self._find(
                 slug, f"state {violation.state}; expected {said.removeprefix('expected ')}", violation.path or "$"
             )
+        if self._rules is not None:
+            self._dialect_rules(self._rules, event)
         if before in TERMINAL and violation is not None:
             self._checks.number(event)
             return
         self._checks.event(event, kind)
 
+    def _dialect_rules(self, rules: OpenResponses, event: dict[str, Any]) -> None:
+        for one in rules.violations(event):
+            place = (one.rule, one.got or "")
+            if one.rule not in _ONCE_EACH or place not in self._said:
+                self._said.add(place)
+                got = f", got {one.got}" if one.got else ""
+                self._find(one.rule, f"{one.state}; expected {one.expected}{got}", one.path or "$")
+        rules.feed(event)
+
     def _begin(self, event: dict[str, Any], kind: str) -> Lifecycle:
         number = event.get("sequence_number")
         later = kind != "response.created" and (self._fragment or (type(number) is int and number > 0))
-        self._machine = Lifecycle(continued=later)
+        self._machine = Lifecycle(continued=later, table=READING)
         self._checks.begin(continued=later, number=number)
         return self._machine
 
@@ -498,6 +519,9 @@ class StreamValidator:
             return
         severity = self._severity(rule, self._dialect or "openai")
         if severity is None:
+            other = None if self._dialect is not None else self._severity(rule, "open-responses")
+            if other is not None and len(self._held) < _MOST:
+                self._held.append(self._made(rule, other, message, path))
             return
         if len(self._findings) >= _MOST:
             self._more += 1
@@ -524,11 +548,13 @@ class StreamValidator:
         severity: Severity | Literal["off"] = rule.severity
         if dialect == "open-responses" and rule.open_responses is not None:
             severity = rule.open_responses
+        if severity == "off":
+            return None
         if self._strict and rule.strict is not None:
             severity = rule.strict
         if self._client is not None and self._client in rule.clients:
             severity = "error"
-        return None if severity == "off" else severity
+        return severity
 
     def _graded(self, finding: Finding, dialect: str) -> Finding | None:
         severity = self._severity(RULES[finding.rule], dialect)
