@@ -227,6 +227,12 @@ def test_branches_of_one_type_meet_the_ones_that_are_like_them():
     assert diff(bundle([0, 1, 2], {}), bundle([2, 0, 1], {"new": TEXT})) == [("field added", "M1.new", "neutral")]
 
 
+def test_an_event_is_not_taken_for_an_extension_that_has_the_same_keys():
+    extension = {"type": "object", "properties": {"type": {"type": "string", "pattern": ":"}}, "required": ["type"]}
+    other = {"anyOf": [BUNDLE["anyOf"][0], {"$ref": REF + "X"}], "$defs": {**BUNDLE["$defs"], "X": extension}}
+    assert diff(BUNDLE, other) == [("event added", "X", "loosen"), ("event removed", "two", "tighten")]
+
+
 def test_a_definition_that_holds_itself_ends():
     bundle = {"anyOf": [{"$ref": REF + "E"}], "$defs": {"E": thing("e", child={"anyOf": [{"$ref": REF + "E"}, NULL]})}}
     assert diff(bundle, renamed(bundle, {"E": "F"})) == []

@@ -334,8 +334,7 @@ def _likeness(one: _Object, other: _Object, *, alone: bool) -> float | None:
     keys = set(one.schema["properties"]), set(other.schema["properties"])
     common = len(keys[0] & keys[1]) / max(len(keys[0] | keys[1]), 1)
     same_tag, same_name = bool(tags[0] & tags[1]), one.name == other.name
-    if bool(tags[0]) != bool(tags[1]) and not (same_name or alone):
-        return None
-    if not (same_tag or same_name or alone or common >= _LIKE):
+    # One with a `type` is not one without because they have keys in common: an extension is no event.
+    if not (same_tag or same_name or alone or (common >= _LIKE and not tags[0] and not tags[1])):
         return None
     return 4 * same_tag + 2 * common + (one.schema == other.schema) + same_name / 2

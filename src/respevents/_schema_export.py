@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from respevents import schemas
+from respevents._dialect import DONE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -132,7 +133,7 @@ def _frame(defs: Mapping[str, Any], names: list[str], profile: Profile, *, marke
     else:
         branches = [{"properties": {"data": _json(_UNION)}}]
     if marked:
-        branches.append({"properties": {"data": {"const": "[DONE]"}}})
+        branches.append({"properties": {"data": {"const": DONE.decode()}}})
     fields: dict[str, Any] = {"event": {"type": "string"}, "data": {"type": "string"}}
     if profile == "wire":  # OpenAI's servers write neither
         fields |= {"id": {"type": "string"}, "retry": {"type": "integer", "minimum": 0}}

@@ -88,22 +88,6 @@ def manifest(version: str = NEWEST) -> dict[str, Any]:
     return found
 
 
-def at(created_at: float | None = None, dialect: str = "openai") -> str:
-    """The set of a dialect that was in force at a time (Unix seconds): the last one whose month had begun.
-
-    The newest one without a time, and for a time before the first (0 where a recorder removed it, milliseconds).
-    """
-    sets = [version for version in VERSIONS if version.startswith(f"{dialect}-20")]
-    if not sets:
-        raise ValueError(f"no schema set of the dialect {dialect!r}")
-    try:
-        year, month = time.gmtime(created_at)[:2] if created_at is not None else (9999, 12)
-    except (OverflowError, ValueError, OSError):
-        return sets[-1]
-    begun = [version for version in sets if version[-7:] <= f"{year:04}-{month:02}"]
-    return begun[-1] if begun else sets[-1]
-
-
 def source(version: str = NEWEST) -> dict[str, Any]:
     """The structure of the SDK release that a set was cut from, before any overlay: a bundle as `load` gives."""
     structure: dict[str, Any] = _read(version, "source.json")
@@ -125,6 +109,22 @@ def registry() -> SchemaRegistry:
         (bundle["$id"], DRAFT202012.create_resource(bundle)) for bundle in bundles
     )
     return found.crawl()
+
+
+def at(created_at: float | None = None, dialect: str = "openai") -> str:
+    """The set of a dialect that was in force at a time (Unix seconds): the last one whose month had begun.
+
+    The newest one without a time, and for a time before the first (0 where a recorder removed it, milliseconds).
+    """
+    sets = [version for version in VERSIONS if version.startswith(f"{dialect}-20")]
+    if not sets:
+        raise ValueError(f"no schema set of the dialect {dialect!r}")
+    try:
+        year, month = time.gmtime(created_at)[:2] if created_at is not None else (9999, 12)
+    except (OverflowError, ValueError, OSError):
+        return sets[-1]
+    begun = [version for version in sets if version[-7:] <= f"{year:04}-{month:02}"]
+    return begun[-1] if begun else sets[-1]
 
 
 def definition(event_type: str, version: str = NEWEST, profile: Profile = "strict") -> dict[str, Any]:
