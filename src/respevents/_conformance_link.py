@@ -136,9 +136,8 @@ class Link:
     def ask(
         self, body: Mapping[str, Any] | None, *, path: str = "/responses", leave: Callable[[bytes], bool] | None = None
     ) -> Answer:
-        """Send one request (GET without a body) and read the answer, to its end or until `leave` says so of the newest piece (and 64 bytes before it).
-
-        Raises RemoteProtocolError as long as there is no server at all.
+        """Send one request (GET without a body) and read the answer: to its end, or until `leave` is true of the newest
+        piece with the 64 bytes before it. Raises RemoteProtocolError as long as there is no server at all.
         """
         began = time.monotonic()
         status, headers, kept = 0, (), bytearray()
