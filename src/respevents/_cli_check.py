@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("url", nargs="?", metavar="URL", help="with or without /v1 or /v1/responses")
     parser.add_argument("--model", metavar="M", help="the model to ask for")
-    parser.add_argument("--key-env", metavar="VAR", help="the environment variable that holds the key (default: no key)")
+    parser.add_argument("--key-env", metavar="VAR", help="the environment variable with the key (default: no key)")
     parser.add_argument("--list", action="store_true", help="name the probes, and stop")
     parser.add_argument("--only", action="append", default=[], metavar="PROBE", help="this probe (may be repeated)")
     parser.add_argument("--client", choices=CLIENTS, help="what breaks this client is an error")
@@ -106,11 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _options(arguments: argparse.Namespace) -> Options:
     """What was asked for, or a RemoteProtocolError that says what is missing."""
     if arguments.url is None or not arguments.model:
-        raise RemoteProtocolError("check needs a URL and --model", fix="respevents check http://127.0.0.1:8000 --model M")
+        raise RemoteProtocolError("check needs a URL and --model", fix="check http://127.0.0.1:8000 --model M")
     known = {probe.name for probe in PROBES}
     for name in arguments.only:
         if name not in known:
-            raise RemoteProtocolError("--only: no such probe", got=show(name), fix="`respevents check --list` has them.")
+            raise RemoteProtocolError("--only: no such probe", got=show(name), fix="See `respevents check --list`.")
     base = base_of(arguments.url)
     key = None
     if arguments.key_env is not None:
@@ -218,11 +218,9 @@ def _junit(options: Options, results: list[Result]) -> str:
     from xml.sax.saxutils import escape, quoteattr
 
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in ("fail", "skip")}
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuite name={quoteattr(_xml(f"respevents check {options.link.address}"))} tests="{len(results)}" '
-        f'failures="{counts["fail"]}" skipped="{counts["skip"]}">',
-    ]
+    suite = quoteattr(_xml(f"respevents check {options.link.address}"))
+    numbers = f'tests="{len(results)}" failures="{counts["fail"]}" skipped="{counts["skip"]}"'
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', f"<testsuite name={suite} {numbers}>"]
     for result in results:
         lines.append(f'  <testcase classname="respevents.check" name="{result.name}" time="{result.seconds:.3f}">')
         errors = [found for found in result.found if found.finding.severity == "error"]

@@ -160,10 +160,10 @@ def _keys(value: dict[str, Any]) -> set[str]:
 
 
 def _messages(*responses: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
-    first = [
-        next((one for one in response.get("output") or [] if isinstance(one, dict) and one.get("type") == "message"), {})
-        for response in responses
-    ]
+    first: list[dict[str, Any]] = []
+    for response in responses:
+        items = [one for one in response.get("output") or [] if isinstance(one, dict)]
+        first.append(next((one for one in items if one.get("type") == "message"), {}))
     if all(first):
         yield "message", first[0], first[1]
 
@@ -355,7 +355,10 @@ def _fault(bench: Bench, answer: Answer, *, streamed: bool) -> tuple[bool, Any]:
         return told is None or told.last not in {"response.completed", "response.incomplete"}, told and told.code
     bench.ended(answer)
     response = answer.json()
-    return isinstance(response, dict) and response.get("status") == "failed", None
+    if not isinstance(response, dict):
+        bench.find("not-a-response", f"The body ({answer.kind or 'no content type'}) is no JSON object", answer)
+        return True, None
+    return response.get("status") == "failed", None
 
 
 def _invalid(bench: Bench, *, streamed: bool) -> None:

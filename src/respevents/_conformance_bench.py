@@ -7,8 +7,6 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
-
 from respevents._errors import RemoteProtocolError, show
 from respevents.classifier import classify
 from respevents.failures import Cause, FailureCode
@@ -132,7 +130,7 @@ def _events(body: bytes) -> Iterator[dict[str, Any]]:
     try:
         frames = [*decoder.feed(body), *decoder.close()]
     except RemoteProtocolError as error:
-        frames = error.frames
+        frames = list(error.frames)
     for frame in frames:
         try:
             event = json.loads(frame.data)
@@ -165,7 +163,7 @@ class Bench:
         return self.options.link.ask(body, leave=leave)
 
     def keep(self, answer: Answer) -> Answer:
-        """Give the answer a name, and save it: `.sse` for a whole stream, `.http` for the rest, as `curl -i` prints it."""
+        """Give the answer a name, and save it as `curl -i` prints it: `.sse` is a stream, `.part` one that we left."""
         number = next(self._numbers)
         stem = self.name if number == 1 else f"{self.name}-{number}"
         kind = "http" if not answer.streams else "part" if answer.end == "left" else "sse"
@@ -257,7 +255,7 @@ class Bench:
             raise Skipped(f"the server says: {_said(failure)}")
 
     def stream(self, answer: Answer, *, feature: bool = False) -> Told | None:
-        """A plain request with `stream: true`: the stream, every fault of it found; None where there is none to read."""
+        """A plain request with `stream: true`: the stream, every fault of it found; None where there is none."""
         if not self.plain(answer, feature=feature):
             return None
         told = self.events(answer)
@@ -338,8 +336,10 @@ def codex_on(answer: Answer, code: Any) -> str:
     if answer.status in {400, 404}:
         full = answer.status == 400 and code == over_long
         return "Codex takes the window for full" if full else "Codex shows the error, stops and does not compact"
+    if answer.status == 429:
+        return "Codex waits, or stops"
     if answer.status != 200:
-        return "Codex sends the request 6 times and does not compact" if answer.status != 429 else "Codex waits, or stops"
+        return "Codex sends the request 6 times and does not compact"
     known = {member.value: member.facts.codex for member in FailureCode}
     effect = known.get(code, "retry") if isinstance(code, str) else "retry"
     if effect == "context_window":

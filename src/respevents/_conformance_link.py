@@ -2,12 +2,12 @@
 
 Nothing goes anywhere but to the URL that was given: redirects are answers and not followed, the environment's proxies,
 certificates and .netrc are not read, cookies are not kept. The key stands in one header of the request; where an
-answer repeats it, it is taken out before anything else sees the answer.
+answer repeats it, asterisks take its place before anything else sees the answer: as many, so that a text still is the
+sum of its deltas.
 """
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import time
@@ -28,7 +28,9 @@ __all__ = ["Answer", "End", "Link", "base_of"]
 MAX_BODY: Final = 64 * 1024 * 1024
 """Bytes of an answer that are read."""
 
-_LEFT_OUT: Final = b"(left out)"
+_PIECE: Final = re.compile(rb'"delta": ?"((?:[^"\\]|\\.)*)"')
+"""The text of a delta, as it is escaped: a key may come in pieces."""
+
 _SHORTEST_KEY: Final = 6
 """Characters. Keys below are the placeholders of servers that want none ("-", "none"): looked for in an answer, they
 would be found everywhere."""
@@ -88,6 +90,8 @@ def base_of(text: str) -> httpx.URL:
         raise RemoteProtocolError("The URL cannot be read", got=show(text)) from error
     if url.userinfo:
         raise RemoteProtocolError("The URL holds a user or a password", fix="Name the key's variable: --key-env VAR.")
+    if (url.port or 0) > 65535:
+        raise RemoteProtocolError("The URL has no port of TCP", got=show(url.port))
     if url.scheme not in {"http", "https"} or not url.host:
         fix = f"Write http://{text}." if "://" not in text else None
         raise RemoteProtocolError("The URL needs http or https and a host", got=show(text), fix=fix)
@@ -113,7 +117,7 @@ class Link:
         self._secrets: tuple[bytes, ...] = ()
         if key is not None:
             if re.fullmatch(r"[!-~]+", key) is None:  # and the message of the transport would repeat it
-                raise RemoteProtocolError("The key has characters that no header can carry", fix="Look at the variable.")
+                raise RemoteProtocolError("No header can carry the characters of the key", fix="Look at the variable.")
             headers["authorization"] = f"Bearer {key}"
             if len(key) >= _SHORTEST_KEY:
                 self._secrets = (key.encode(), json.dumps(key)[1:-1].encode())
@@ -140,7 +144,8 @@ class Link:
         piece with the 64 bytes before it. Raises RemoteProtocolError as long as there is no server at all.
         """
         began = time.monotonic()
-        status, headers, kept = 0, (), bytearray()
+        status, kept = 0, bytearray()
+        headers: tuple[tuple[str, str], ...] = ()
         end: End = "whole"
         why = ""
         accept = "text/event-stream" if body is not None and body.get("stream") else "application/json"
@@ -180,7 +185,18 @@ class Link:
         return self._without(text.encode("utf-8", "replace")).decode() if self._secrets else text
 
     def _without(self, body: bytes) -> bytes:
-        return functools.reduce(lambda text, secret: text.replace(secret, _LEFT_OUT), self._secrets, body)
+        for secret in self._secrets:
+            body = body.replace(secret, b"*" * len(secret))
+            spans = [found.span(1) for found in _PIECE.finditer(body)]
+            joined = b"".join(body[start:stop] for start, stop in spans)
+            if secret in joined:
+                masked = memoryview(joined.replace(secret, b"*" * len(secret)))
+                whole, at = bytearray(body), 0
+                for start, stop in spans:
+                    whole[start:stop] = masked[at : at + stop - start]
+                    at += stop - start
+                body = bytes(whole)
+        return body
 
     def _told(self, name: str, value: str) -> tuple[str, str]:
         return name.lower(), "(left out)" if "cookie" in name.lower() else self.clean(value)

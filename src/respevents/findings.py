@@ -14,7 +14,9 @@ import msgspec
 __all__ = ["BY_NAME", "CLIENTS", "LIFECYCLE", "RULES", "Rule", "Severity"]
 
 Severity = Literal["error", "warning", "info"]
-Layer = Literal["server", "framing", "json", "schema", "lifecycle", "ids", "sequence", "accumulation", "usage", "ending"]
+Layer = Literal[
+    "server", "framing", "json", "schema", "lifecycle", "ids", "sequence", "accumulation", "usage", "ending"
+]
 
 CLIENTS: Final = ("codex", "openai-python", "openai-node", "openai-go", "ai-sdk")
 
