@@ -176,7 +176,7 @@ class GoodServer:
             await send.stream(chunks[:-1], end=False)
             await send.sleep(30)
         else:
-            await send.stream(chunks, pause=0.01)
+            await send.stream(chunks, pause=0.003)
 
 
 class Left(Exception):

@@ -59,9 +59,23 @@ def check(capsys):
     return run
 
 
+STAGE = {}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _stage():
+    """One uvicorn for all tests: starting it is what takes time."""
+
+    async def staged(scope, receive, send):
+        await STAGE["server"](scope, receive, send)
+
+    with serving(staged) as STAGE["port"]:
+        yield
+
+
 def served(check, server, *words, **more):
-    with serving(server) as port:
-        return check(port, *words, **more)
+    STAGE["server"] = server
+    return check(STAGE["port"], *words, **more)
 
 
 def test_a_good_server_passes_every_probe_without_a_finding(check):
@@ -380,7 +394,7 @@ def test_nothing_to_check_is_exit_code_2(check, capsys):
         port = free.getsockname()[1]
     assert "Nothing answers" in check(port).errors
     wrong_model = served(check, GoodServer(), model="other")
-    assert (wrong_model.code, f"It lists: {MODEL}" in wrong_model.errors) == (2, True)
+    assert (wrong_model.code, f"It lists: {MODEL!r}" in wrong_model.errors) == (2, True)
     assert served(check, GoodServer("key")).code == 2
     wrong_path = served(check, GoodServer(), path="/other/v1")
     assert (wrong_path.code, "There is no" in wrong_path.errors) == (2, True)
@@ -443,3 +457,61 @@ def test_a_report_that_cannot_be_written_is_exit_code_2(check, tmp_path):
     (tmp_path / "file").write_text("")
     assert served(check, GoodServer(), "--only", "text", "--captures", str(tmp_path / "file" / "x")).code == 2
     assert served(check, GoodServer(), "--only", "models", "--junit", str(tmp_path / "no" / "x.xml")).code == 2
+
+
+# ---- whatever a server sends
+
+
+class Odd(GoodServer):
+    """Puts `value` in every field of every JSON object that it sends, but for the types of the events."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+
+    def spoilt(self, body):
+        if isinstance(body, dict):
+            return {key: one if key in {"type", "response"} else self.value for key, one in body.items()}
+        return body
+
+    async def __call__(self, scope, receive, send):
+        async def spoiling(message):
+            raw = message.get("body", b"")
+            lines = raw.split(b"\n")
+            for at, line in enumerate(lines):
+                start = line.find(b"{")
+                if start in {0, 6}:
+                    whole = json.loads(line[start:])
+                    for key in ("response", "error", "item"):
+                        if key in whole:
+                            whole[key] = self.spoilt(whole[key])
+                    if "type" not in whole:
+                        whole = {**self.spoilt(whole), **({"error": whole["error"]} if "error" in whole else {})}
+                    lines[at] = line[:start] + json.dumps(whole).encode()
+            await send({**message, "body": b"\n".join(lines)} if raw else message)
+
+        await super().__call__(scope, receive, spoiling)
+
+
+@pytest.mark.parametrize(
+    "value", [None, 5, -1.5, "x", [], [5], [{"id": 5}], {}, {"code": []}, "\ud800", [[]]], ids=repr
+)
+def test_odd_values_never_crash_it(check, value, tmp_path):
+    outcome = served(check, Odd(value), "--junit", str(tmp_path / "report.xml"))
+    assert outcome.code == 1
+    assert outcome.wrong["text"]
+    ET.parse(tmp_path / "report.xml")
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"null", b"[]", b"5", b"\xff\xfe", b"{", b"data: 5\n\n", b"event: x\ndata: []\n\n"]
+)
+@pytest.mark.parametrize("kind", [b"application/json", b"text/event-stream"])
+def test_an_odd_body_never_crashes_it(check, body, kind):
+    class Strange(GoodServer):
+        async def answer(self, path, headers, given, send):
+            await send.stream([body], kind=kind)
+
+    outcome = served(check, Strange())
+    assert outcome.code == 1
+    assert outcome.verdicts["text"] == "fail"

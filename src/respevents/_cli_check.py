@@ -94,10 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
         counts = {one: sum(result.verdict == one for result in results) for one in ("pass", "fail", "skip")}
         print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()))
     else:
-        print(json.dumps(_report(options, results), indent=1, ensure_ascii=False))
+        print(json.dumps(_report(options, results), indent=1))
     if arguments.junit is not None:
         try:
-            arguments.junit.write_text(_junit(options, results), encoding="utf-8")
+            arguments.junit.write_text(_junit(options, results), encoding="utf-8", errors="replace")
         except OSError as error:
             raise _unwritable(arguments.junit, error) from error
     return 1 if failed else 0

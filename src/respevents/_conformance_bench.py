@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from respevents._conformance_link import Answer, Link
     from respevents.failures import Failure
 
-__all__ = ["Bench", "Found", "Options", "Skipped", "Told", "codex_on", "tell"]
+__all__ = ["Bench", "Found", "Options", "Skipped", "Told", "codex_on", "field", "objects", "tell"]
 
 _OF_THE_REQUEST: Final = frozenset({Cause.INVALID_REQUEST, Cause.INVALID_PROMPT, Cause.GRAMMAR_ERROR})
 _CANNOT: Final = re.compile(
@@ -81,12 +81,19 @@ class Told(NamedTuple):
     def items(self) -> list[dict[str, Any]]:
         """The items that were done, or those of the snapshot."""
         done = [one.get("item") for one in self.events if one["type"] == "response.output_item.done"]
-        return [one for one in (done or self.response.get("output") or []) if isinstance(one, dict)]
+        return objects(done) or objects(self.response.get("output"))
 
     @property
     def text(self) -> str:
         """The text of its messages."""
-        return text_of(self.items)
+        parts = [
+            part.get("text")
+            for item in self.items
+            if item.get("type") == "message"
+            for part in objects(item.get("content"))
+            if part.get("type") == "output_text"
+        ]
+        return "".join(part for part in parts if isinstance(part, str))
 
     @property
     def failure(self) -> Failure | None:
@@ -100,24 +107,23 @@ class Told(NamedTuple):
     def code(self) -> Any:
         """`error.code` of the failed response, else of the `error` event."""
         if self.last == "response.failed":
-            return (self.response.get("error") or {}).get("code")
+            return field(self.response, "error", "code")
         for one in self.events:
             if one["type"] == "error":
-                inner = one.get("error")
-                return inner.get("code") if isinstance(inner, dict) else one.get("code")
+                return field(one, "error", "code") if "error" in one else one.get("code")
         return None
 
 
-def text_of(items: list[Any]) -> str:
-    """The text of the messages among output items."""
-    parts = [
-        part.get("text")
-        for item in items
-        if isinstance(item, dict) and item.get("type") == "message" and isinstance(item.get("content"), list)
-        for part in item["content"]
-        if isinstance(part, dict) and part.get("type") == "output_text"
-    ]
-    return "".join(part for part in parts if isinstance(part, str))
+def field(value: Any, *keys: str) -> Any:
+    """The value below these keys; None where a server sends anything else there."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return value
+
+
+def objects(value: Any) -> list[dict[str, Any]]:
+    """The objects of what should be a list of them."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
 
 
 def tell(body: bytes) -> Told:
@@ -243,7 +249,7 @@ class Bench:
                 "The server does not let this check in", got=said, fix="Name the key's variable: --key-env VAR."
             )
         if failure.cause is Cause.MODEL_NOT_FOUND:
-            listed = ", ".join(self.shared.get("models") or ()) or "none"
+            listed = ", ".join(map(show, (self.shared.get("models") or ())[:20])) or "none"
             raise RemoteProtocolError(
                 f"The server has no model {show(self.options.model)}", got=said, fix=f"It lists: {listed}."
             )
@@ -312,10 +318,10 @@ class Bench:
     def envelope(self, answer: Answer) -> Any:
         """`error.code` of an HTTP error; a finding where its form is not OpenAI's."""
         body = answer.json()
-        error = body.get("error") if isinstance(body, dict) else None
+        error = field(body, "error")
         if not isinstance(error, dict):
             self.find("error-envelope", f"HTTP {answer.status}: the body has no object `error`", answer)
-            return body.get("code") if isinstance(body, dict) else None
+            return field(body, "code")
         code, message = error.get("code"), error.get("message")
         if not isinstance(message, str) or not message:
             self.find("error-envelope", f"HTTP {answer.status}: error.message is {show(message)}", answer)
