@@ -218,7 +218,7 @@ class Bench:
         failure = answer.failure()
         if not self.shared.get("proved"):
             self._unusable(answer, failure)
-        if feature:
+        if feature and (answer.status < 500 or answer.status == 501):
             self._may_skip(failure, said=answer.status == 501)
         self.find("answer-refused", f"HTTP {answer.status}, {failure.cause}: {_said(failure)}", answer)
         self.envelope(answer)

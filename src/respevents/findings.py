@@ -93,7 +93,7 @@ _rules = (
     _rule(8, "error-envelope", "warning",
           "An HTTP error is {error: {message, type, param, code}}; code is a text or null.",
           "SDKs show the whole body as the message; Codex reads no code that is a number.",
-          "Send `respevents.error_envelope(failure)`."),
+          "Send `respevents.error_envelope(failure)`.", "codex"),
     _rule(9, "refused-as-fault", "error", "A request at fault is refused with a 4xx status, or a code that stops.",
           "Codex sends the request 30 times on a 5xx status, the SDKs 3 times.", "Check the request first: HTTP 400.",
           "codex"),
