@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from respevents._errors import RemoteProtocolError, show
 from respevents.classifier import classify
-from respevents.failures import Cause, FailureCode
+from respevents.failures import Cause
 from respevents.findings import BY_NAME
+from respevents.readers import read
 from respevents.validate import Finding, StreamValidator
 from respevents.wire import FrameDecoder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from respevents._conformance_link import Answer, Link
     from respevents.failures import Failure
+    from respevents.findings import Severity
+    from respevents.readers import End as ReaderEnd
 
 __all__ = ["Bench", "Found", "Options", "Skipped", "Told", "codex_on", "field", "objects", "tell"]
 
@@ -185,10 +188,12 @@ class Bench:
     def find(self, name: str, message: str, answer: Answer | None = None) -> None:
         """Add a finding of the server's own rules."""
         rule = BY_NAME[name]
+        assert rule.severity != "off", "that is for rules of a dialect"
+        severity: Severity = "error" if self.options.client in rule.clients else rule.severity
         finding = Finding(
             rule=rule.id,
             name=rule.name,
-            severity="error" if self.options.client in rule.clients else rule.severity,
+            severity=severity,
             frame=0,
             offset=0,
             path="$",
@@ -334,20 +339,16 @@ def _said(failure: Failure) -> str:
     return show(" ".join(failure.message.split())[:110])
 
 
-def codex_on(answer: Answer, code: Any) -> str:
-    """What Codex CLI 0.171.0 does with a failure (run against a scripted server; `CodeFacts.codex` holds the codes)."""
-    over_long = FailureCode.CONTEXT_LENGTH_EXCEEDED.value
-    if answer.status >= 500:
-        return "Codex sends the request 30 times"
-    if answer.status in {400, 404}:
-        full = answer.status == 400 and code == over_long
-        return "Codex takes the window for full" if full else "Codex shows the error, stops and does not compact"
-    if answer.status == 429:
-        return "Codex waits, or stops"
-    if answer.status != 200:
-        return "Codex sends the request 6 times and does not compact"
-    known = {member.value: member.facts.codex for member in FailureCode}
-    effect = known.get(code, "retry") if isinstance(code, str) else "retry"
-    if effect == "context_window":
-        return "Codex takes the window for full"
-    return "Codex stops and does not compact" if effect == "stop" else "Codex sends the request 6 times"
+_BODY_ENDS: Final[Mapping[str, ReaderEnd]] = {"cut": "aborted", "late": "open"}
+
+
+def codex_on(answer: Answer) -> tuple[str, bool]:
+    """What the newest Codex does with a streamed request's answer, and whether it asks again (`respevents.readers`)."""
+    end: ReaderEnd = _BODY_ENDS.get(answer.end, "clean")
+    outcome = read(answer.body, "codex", status=answer.status, headers=dict(answer.headers), end=end)
+    said = {
+        "context_window_full": "takes the window for full",
+        "retry": f"sends the request {outcome.requests} times",
+        "stop": "shows the error, stops and does not compact",
+    }
+    return f"Codex {outcome.version} {said.get(outcome.kind, outcome.kind)}", outcome.kind == "retry"

@@ -121,7 +121,7 @@ def _refused(bench: Bench, answer: Answer) -> Any:
 
 
 def _untold(bench: Bench, answer: Answer, code: Any, what: str, *, codex: bool = True) -> None:
-    effect = f". {codex_on(answer, code)}" if codex else ""
+    effect = f". {codex_on(answer)[0]}" if codex else ""
     bench.find("over-long-untold", f"{what}, code {show(code)}{effect}", answer)
 
 
@@ -141,16 +141,17 @@ def _fault(bench: Bench, answer: Answer, *, streamed: bool) -> tuple[bool, Any]:
     if not bench.came(answer):
         return True, None
     if answer.status >= 500:
-        effect = f". {codex_on(answer, None)}" if streamed else ""
+        effect = f". {codex_on(answer)[0]}" if streamed else ""
         bench.find("refused-as-fault", f"HTTP {answer.status}{effect}", answer)
         return True, None
     if answer.status >= 400:
         return True, bench.envelope(answer)
     if streamed:
         told = bench.events(answer)
-        failure = None if told is None else told.failure
-        if told is not None and failure is not None and codex_on(answer, told.code).endswith("6 times"):
-            bench.find("refused-as-fault", f"Code {show(told.code)}. {codex_on(answer, told.code)}", answer)
+        if told is not None and told.failure is not None:
+            effect, again = codex_on(answer)
+            if again:
+                bench.find("refused-as-fault", f"Code {show(told.code)}. {effect}", answer)
         return told is None or told.last not in {"response.completed", "response.incomplete"}, told and told.code
     bench.ended(answer)
     response = answer.json()

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any, Final
 from hypothesis import strategies as st
 
 from respevents import schemas
-from respevents._generated.tables import EVENTS
+from respevents._grammar import GRAMMARS
 from respevents._output import step_fields
 from respevents._snapshot import request_echo
 from respevents.failures import Cause, Failure, FailureCode, Policy
 from respevents.lifecycle import ITEMS, TABLE, Row
 from respevents.stream import ResponseStream
-from respevents.testing._walker import walker
+from respevents.testing._walker import FREE, TEXT, walker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from respevents._dialect import Dialect
     from respevents._output import Item, Part
 
 __all__ = ["ENDINGS", "failure", "frames", "output_definitions", "request", "scene"]
@@ -37,15 +38,19 @@ _GROUPS: Final = (0, 0, 0, 1, 2, 3)
 """How often each group of steps is drawn; groups of their own, since thirty items could be added for each delta."""
 
 ENDINGS: Final = ("response.completed", "response.incomplete", "response.failed")
+_POLICIES: Final[Mapping[Dialect, list[Policy]]] = {
+    "openai": [Policy.default, Policy.tensorrt_llm, Policy.gateway, Policy.codex],
+    "open-responses": [Policy.default, Policy.codex],
+}
 _MODELS: Final = ("m", "org/model-7b", "modèle")
 _LISTS: Final = {"content_index": "content", "summary_index": "summary"}
 
 
 @functools.cache
-def output_definitions() -> Mapping[str, dict[str, Any]]:
+def output_definitions(version: str = schemas.NEWEST) -> Mapping[str, dict[str, Any]]:
     """Item type -> its schema, for what may stand in `output` of a response."""
     found: dict[str, dict[str, Any]] = {}
-    definitions = schemas.load()["$defs"]
+    definitions = schemas.load(version)["$defs"]
     for branch in definitions["Response"]["properties"]["output"]["items"]["anyOf"]:
         if "$ref" in branch:
             definition = definitions[branch["$ref"].rpartition("/")[2]]
@@ -55,10 +60,23 @@ def output_definitions() -> Mapping[str, dict[str, Any]]:
     return found
 
 
+_EXTENSION: Final = "acme:thing"
+"""An event and an item of an implementor's own."""
+
+FREE_KEYS: Final = st.dictionaries(TEXT.map("x_{}".format), FREE, max_size=3)
+
+
+def kinds_of(dialect: Dialect) -> list[str]:
+    """The types of output items in a dialect."""
+    named = output_definitions(GRAMMARS[dialect].version)
+    return [*named] if dialect == "openai" else [*named, _EXTENSION]
+
+
 @functools.cache
-def _weighted() -> list[str]:
+def _weighted(dialect: Dialect) -> list[str]:
     """Item types to add, each as often as the table has rows of its own for it, and once."""
-    return [kind for kind in output_definitions() for _ in range(1 + sum(kind in row.items for row in TABLE.values()))]
+    table = GRAMMARS[dialect].table
+    return [kind for kind in kinds_of(dialect) for _ in range(1 + sum(kind in row.items for row in table.values()))]
 
 
 @functools.cache
@@ -81,7 +99,12 @@ class _Walk:
     """One walk: draws a step, asks the machine, sends it."""
 
     def __init__(
-        self, draw: Callable[[Any], Any], stream: ResponseStream, kinds: list[str], statuses: tuple[str | None, ...]
+        self,
+        draw: Callable[[Any], Any],
+        stream: ResponseStream,
+        kinds: list[str],
+        statuses: tuple[str | None, ...],
+        dialect: Dialect,
     ) -> None:
         self.draw = draw
         self.kinds = kinds
@@ -89,7 +112,9 @@ class _Walk:
         """How an item may end: one that was cut short is no part of a completed response."""
         self.stream = stream
         self.writer = stream._writer  # noqa: SLF001 - the kit is part of the package
-        self.made = walker()
+        self.grammar = self.writer.grammar
+        self.extends = _EXTENSION in kinds_of(dialect)
+        self.made = walker(self.grammar.version)
         self.sent: list[bytes] = []
         self.ids = 0
 
@@ -117,7 +142,7 @@ class _Walk:
                 for part in item.parts.values()
                 if not states[part.key, part.number].settled
             ]
-            for row in TABLE.values():
+            for row in self.grammar.table.values():
                 if row.scope not in {"item", "part"} or (row.items and item.type not in row.items):
                     continue
                 if row.scope == "item" and row.whole is not None and self.allowed(step_fields(row.type, item)):
@@ -126,9 +151,11 @@ class _Walk:
         adding: list[Callable[[], bytes]] = [functools.partial(self.add, kind) for kind in self.kinds]
         free: list[Callable[[], bytes]] = [
             functools.partial(self.body, {"type": row.type})
-            for row in TABLE.values()
+            for row in self.grammar.table.values()
             if row.scope in {"free", "audio"} and self.allowed({"type": row.type})
         ]
+        if self.extends and self.allowed({"type": _EXTENSION}):
+            free.append(lambda: self.stream.send({**self.draw(FREE_KEYS), "type": _EXTENSION}))
         return [going, adding, closing, free]
 
     def allowed(self, event: dict[str, Any]) -> bool:
@@ -152,7 +179,8 @@ class _Walk:
                 event[row.index] = number
             if row.count is not None:
                 event[row.count] = self.count(item, row, number)
-            if row.opens and row.part is None and "part" in self.properties(row.type):
+            opened = self.properties(row.type).get("part", {}) if row.opens else {}
+            if opened and (row.part is None or "anyOf" in opened):
                 found += [
                     functools.partial(self.body, event, part=one)
                     for one in self.part_schemas(row, item)
@@ -171,7 +199,7 @@ class _Walk:
         return counts.get(row.type, 0)
 
     def properties(self, kind: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.made.bundle["$defs"][EVENTS[kind]]["properties"]
+        found: dict[str, Any] = self.made.bundle["$defs"][self.grammar.definitions[kind]]["properties"]
         return found
 
     def part_schemas(self, row: Row, item: Item) -> list[dict[str, Any]]:
@@ -180,14 +208,14 @@ class _Walk:
         fits: list[dict[str, Any]] = []
         for branch in part.get("anyOf", [part]):
             kind = self.type_of(branch)
-            text = next((one for one in TABLE.values() if one.part == kind and one.whole), None)
-            if text is not None and item.type in text.items:
+            text = self.grammar.texts.get(kind)
+            if text is not None and item.type in text.items and text.index == row.index and row.part in {None, kind}:
                 fits.append(branch)
         return fits
 
     def part_properties(self, kind: str) -> dict[str, Any]:
         """The keys of a kind of part, from the events that open one."""
-        for row in TABLE.values():
+        for row in self.grammar.table.values():
             if row.opens and row.scope == "part" and "part" in self.properties(row.type):
                 part = self.properties(row.type)["part"]
                 for branch in part.get("anyOf", [part]):
@@ -210,9 +238,9 @@ class _Walk:
 
     def body(self, known: dict[str, Any], part: dict[str, Any] | None = None) -> bytes:
         """An event of the walker, with what says whose it is; b"" where the machine has it otherwise after all."""
-        event = self.draw(self.made.definition(EVENTS[known["type"]])) | known
+        event = self.draw(self.made.definition(self.grammar.definitions[known["type"]])) | known
         event.pop("sequence_number", None)
-        kind = TABLE[known["type"]].part
+        kind = self.grammar.table[known["type"]].part
         for key, schema in (self.part_properties(kind) if kind is not None else {}).items():
             if key in event and key != "type":  # it ends up in the part, which may take less than the event does
                 drawn = self.draw(self.made.value(schema, 2))
@@ -228,14 +256,15 @@ class _Walk:
         return self.stream.send(event) if self.allowed(event) else b""
 
     def add(self, kind: str) -> bytes:
-        item = self.draw(self.made.value(output_definitions()[kind], 1))
+        definition = output_definitions(self.grammar.version).get(kind, {"properties": {}})
+        item = self.draw(self.made.value(definition, 1) if "$ref" in definition else FREE_KEYS) | {"type": kind}
         self.ids += 1
         row = ITEMS.get(kind)
         item["id"] = f"{row.prefix if row is not None else 'item'}_{self.ids}"
         if "call_id" in item:
             item["call_id"] = f"call_{self.ids}"
-        statuses = self.resolved(output_definitions()[kind])["properties"].get("status", {})
-        if "in_progress" in statuses.get("enum", ()):
+        statuses = self.resolved(definition)["properties"].get("status", {})
+        if self.extends or "in_progress" in statuses.get("enum", ()):
             item["status"] = "in_progress"
         elif item.get("status") == "incomplete":
             item["status"] = "completed"
@@ -275,6 +304,13 @@ class _Walk:
     def close_item(self, item: Item) -> bytes:
         return self.settle(item) + self.writer.close(item, self.draw(st.sampled_from(self.statuses)))
 
+    def make_way(self) -> bytes:
+        """Close what only OpenAI leaves to be cut short: in Open Responses the last item alone may be incomplete."""
+        if not self.extends:
+            return b""
+        last = len(self.writer.machine.items) - 1
+        return b"".join(self.close_item(item) for item in self.writer.output.open_items() if item.index < last)
+
     def settle(self, item: Item) -> bytes:
         """Say how the commands of an item ended that were not said to."""
         states = self.writer.machine.items[item.index].parts
@@ -292,31 +328,37 @@ def _without_parts(item: dict[str, Any], row: Row) -> None:
 
 
 @st.composite
-def scene(draw: Callable[[Any], Any], *, ending: str | None = None, item: str | None = None) -> bytes:
+def scene(
+    draw: Callable[[Any], Any], *, ending: str | None = None, item: str | None = None, dialect: Dialect = "openai"
+) -> bytes:
     """The bytes of one whole legal stream.
 
     `ending`: the type of the terminal event, `item`: the type of its output items; any by default.
     """
-    kinds = _weighted() if item is None else [item]
+    kinds = _weighted(dialect) if item is None else [item]
     how = draw(st.sampled_from(["plain", "overlap", "background", "continued"]))
     stream = ResponseStream(
         model=draw(st.sampled_from(_MODELS)),
-        request=draw(st.none() | request()),
+        request=draw(st.none() | request(GRAMMARS[dialect].version)),
         id="resp_1",
         created_at=_CREATED,
         overlap=how == "overlap",
         starting_after=draw(st.integers(0, 1000)) if how == "continued" else None,
         clock=lambda: _CREATED + 2,
-        policy=draw(st.sampled_from([Policy.default, Policy.tensorrt_llm, Policy.gateway, Policy.codex])),
+        policy=draw(st.sampled_from(_POLICIES[dialect])),
+        dialect=dialect,
     )
     wanted = ending or draw(st.sampled_from(ENDINGS))
-    walk = _Walk(draw, stream, kinds, (None,) if wanted == "response.completed" else (None, "incomplete"))
+    whole = wanted == "response.completed" or dialect == "open-responses"
+    walk = _Walk(draw, stream, kinds, (None,) if whole else (None, "incomplete"), dialect)
     if how == "continued":
         walk.run(draw(st.sampled_from([None, stream.in_progress])))
     elif wanted == "response.failed" and draw(st.integers(0, 9)) == 9:  # the server dies before it begins
         walk.sent.append(walk.writer.emit_response("response.created", "in_progress"))
     else:
         walk.run(functools.partial(stream.start, queued=how == "background"))
+    if wanted == "response.incomplete":
+        walk.sent.append(walk.make_way())
     if wanted != "response.failed":
         walk.sent += [walk.settle(item) for item in walk.writer.output.open_items()]
     if stream.state == "queued" and wanted != "response.failed":
@@ -351,12 +393,14 @@ def failure(draw: Callable[[Any], Any]) -> Failure:
     )
 
 
-def request() -> st.SearchStrategy[dict[str, Any]]:
+def request(version: str = schemas.NEWEST) -> st.SearchStrategy[dict[str, Any]]:
     """Requests: the keys that the response repeats, as far as its schema takes them; `model` and `stream` besides."""
-    made = walker()
+    made = walker(version)
+    properties: dict[str, Any] = made.bundle["$defs"]["Response"]["properties"]
+    properties = {**properties, "metadata": walker().bundle["$defs"]["Response"]["properties"]["metadata"]}
     echoed = {
         key: made.value(schema, 2)
-        for key, schema in made.bundle["$defs"]["Response"]["properties"].items()
+        for key, schema in properties.items()
         if key in request_echo(None) and key != "background"
     }
     return st.fixed_dictionaries(
