@@ -34,6 +34,7 @@ _COMMANDS = (
     _Command(
         "check-sdk", "respevents._cli_check_sdk", "compare the events of the installed openai SDK with a schema set"
     ),
+    _Command("check", "respevents._cli_check", "check a running server: text, tools, endings, over-long prompts"),
     _Command("classify", "respevents._cli_classify", "say what an engine's error is: cause, code, rule"),
     _Command("codes", "respevents._cli_codes", "list the failure codes, and what clients do on them"),
     _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
