@@ -13,7 +13,8 @@ from respevents import FailureCode, FrameDecoder, Lifecycle, ResponseStream, dec
 from respevents.failures import Cause
 from respevents.lifecycle import ITEMS, TABLE
 from respevents.testing import strategies
-from respevents.testing._scenes import ENDINGS, output_definitions
+from respevents.testing._bodies import output_definitions
+from respevents.testing._scenes import ENDINGS
 
 STRICT = jsonschema_rs.validator_for(schemas.load())
 SEARCH = settings(max_examples=5000, phases=[Phase.generate], database=None, derandomize=True)

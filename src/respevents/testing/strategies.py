@@ -16,7 +16,7 @@ if not TYPE_CHECKING:
 from hypothesis import strategies as st
 
 from respevents import schemas
-from respevents.testing import _scenes
+from respevents.testing import _bodies, _scenes
 from respevents.testing._walker import walker
 from respevents.wire import decode_json
 
@@ -67,7 +67,7 @@ def streams(*, ending: str | None = None, item: str | None = None) -> SearchStra
     the type of the output items (`message`, `function_call`, ...); any by default. A continued stream starts in the
     middle, as `GET /responses/{id}?starting_after=N` does. Raises ValueError for what does not exist.
     """
-    for name, value, known in (("ending", ending, _scenes.ENDINGS), ("item", item, _scenes.output_definitions())):
+    for name, value, known in (("ending", ending, _scenes.ENDINGS), ("item", item, _bodies.output_definitions())):
         if value is not None and value not in known:
             message = f"streams({name}=...): expected one of {', '.join(known)}, got {value!r}"
             raise ValueError(message)
