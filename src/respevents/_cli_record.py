@@ -1,7 +1,8 @@
 """`respevents record`: a proxy that passes everything through and keeps each event stream that comes by.
 
-Beside `0001.sse` (the body, byte for byte) stands `0001.json`: the request, status, headers, how the body ended and
-what the validator found. Keys and cookies are left out of it. Nothing is repaired: what the server sends is recorded,
+Beside `0001.sse` (the body, byte for byte) stands `0001.json`: the request, status, headers, the pace (`[seconds since
+the answer began, bytes]` for each piece, as far as the first 10,000), how the body ended and what the validator found.
+Keys and cookies are left out of it. Nothing is repaired: what the server sends is recorded,
 a cut body is cut for the client too.
 """
 
@@ -45,6 +46,9 @@ _SECRET: Final = re.compile(r"(?i)auth|cookie|key|token|secret")
 
 _MAX_KEPT: Final = 4 * 1024 * 1024
 """Bytes of a request body that are kept for the record; all of it is passed on."""
+
+_MAX_PACE: Final = 10_000
+"""Pieces whose time is kept; those after them are replayed at once."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -189,8 +193,11 @@ class _Stream:
         self._file = path.open("xb")
         self._relay = Relay(on_failure=lambda _: None, on_notice=lambda _: None)
         self._began = time.perf_counter()
+        self._pace: list[tuple[float, int]] = []
 
     def take(self, chunk: bytes) -> None:
+        if len(self._pace) < _MAX_PACE:
+            self._pace.append((round(time.perf_counter() - self._began, 4), len(chunk)))
         self._file.write(chunk)
         self._relay.feed(chunk)
         if self._validator is not None:
@@ -214,7 +221,12 @@ class _Stream:
             "errors": sum(finding.severity == "error" for finding in findings),
             "rules": rules,
         }
-        whole = {**self._record, **told, "findings": report.to_dict()["findings"] if report is not None else None}
+        whole = {
+            **self._record,
+            **told,
+            "pace": self._pace,
+            "findings": report.to_dict()["findings"] if report is not None else None,
+        }
         text = json.dumps(whole, ensure_ascii=False, indent=1).encode("utf-8", "replace")
         self._path.with_suffix(".json").write_bytes(text)
         return told

@@ -17,6 +17,8 @@ EXTRAS = {
     "pydantic": "pydantic",
     "httpx": "cli",
     "uvicorn": "cli",
+    "h11": "cli",
+    "wsproto": "cli",
     "yaml": "validate",
     "hypothesis": "testing",
     "pytest": "testing",

@@ -38,6 +38,7 @@ _COMMANDS = (
     _Command("explain", "respevents._cli_explain", "say what a finding or a failure code means, and how to mend it"),
     _Command("fmt", "respevents._fmt", "write a capture in canonical bytes, or list what is not"),
     _Command("record", "respevents._cli_record", "pass requests through to a server and keep its event streams"),
+    _Command("serve", "respevents._cli_serve", "serve scripted answers, good and broken, to try a client against"),
     _Command("show", "respevents.show", "show a capture as a timeline, in the terminal or as a page"),
     _Command("validate", "respevents._cli_validate", "check captured streams: what is wrong, and whom it breaks"),
 )

@@ -1,7 +1,9 @@
-"""For test suites (extra `respevents[testing]`): `assert_valid_stream`, strategies and mutations."""
+"""For test suites (extra `respevents[testing]`): `assert_valid_stream`, strategies, mutations and a scripted server."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,11 +13,37 @@ __all__ = ["assert_valid_stream"]
 
 
 def assert_valid_stream(source: Any, **options: Any) -> Report:
-    """Fail with the whole report when `validate_stream(source, **options)` finds an error; give the report."""
-    __tracebackhide__ = True
-    from respevents.validate import validate_stream
+    """Give the report of `validate_stream(source, **options)`; AssertionError when it holds an error.
 
-    report = validate_stream(source, **options)
-    if not report.ok:
-        raise AssertionError(f"not a valid stream\n{report}")
-    return report
+    The message is the timeline with each finding under its frame, then the report. `source` is what `validate_stream`
+    takes: the bytes, a path, an iterable of bytes, a `Capture`.
+    """
+    __tracebackhide__ = True
+    from respevents.validate import StreamValidator, validate_stream
+
+    given = dict(options)
+    if hasattr(source, "chunks") and hasattr(source, "framing"):
+        given = {"framing": source.framing, "name": source.name, **options}
+        source = b"".join(source.chunks())
+    elif not isinstance(source, (bytes, bytearray, memoryview, str, os.PathLike)):
+        source = b"".join(source)
+    report = validate_stream(source, **given)
+    if report.ok:
+        return report
+    from respevents.testing import _telling
+
+    text = str(report)
+    if isinstance(source, (str, os.PathLike)):
+        from respevents.captures import read_captures
+
+        capture = next(iter(read_captures(os.fspath(source))))
+        small = Path(source).stat().st_size <= _telling.MAX_DRAWN
+    else:
+        from respevents.captures import Capture
+
+        capture = Capture([bytes(source)], framing=report.framing)
+        small = len(source) <= _telling.MAX_DRAWN
+    if small:
+        given["framing"] = capture.framing
+        text = f"{_telling.drawn(capture, StreamValidator(**given))}\n\n{text}"
+    raise AssertionError(f"not a valid stream\n{text}")
