@@ -80,7 +80,8 @@ class _Ring:
         self.ring: list[str] = []
         for turn in range(8):
             # The order of each turn is another one and never changes: sorted by a digest.
-            self.ring += sorted(names, key=lambda name, turn=turn: zlib.crc32(f"{turn} {name}".encode()))
+            digests = {zlib.crc32(f"{turn} {name} {at}".encode()): name for at, name in enumerate(names)}
+            self.ring += [digests[digest] for digest in sorted(digests)]
         self.places = st.integers(0, len(self.ring) - 1)
 
     def nearest(self, place: int, offers: Mapping[str, list[Callable[[], bytes]]]) -> list[Callable[[], bytes]]:
