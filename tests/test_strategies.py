@@ -117,10 +117,15 @@ def test_every_row_of_the_table_is_reached_from_each_of_its_states():
         for row in TABLE.values()
         if row.scope in {"response", "item", "part", "audio"}
         for state in (*row.after, *row.stay)
-        if row.whole is None  # a sum is the builder's: it comes from one of its states
     }
-    # The builder never sends these, though a reader takes them.
-    wanted -= {("response.queued", "continued"), ("response.mcp_call.in_progress", "arguments whole")}
+    # The builder never sends these, though a reader takes them: it sums up what had a delta, before it closes.
+    never = {
+        ("response.queued", "continued"), ("response.mcp_call.in_progress", "arguments whole"),
+        ("response.content_part.done", "open"), ("response.reasoning_text.done", "absent"),
+        ("response.shell_call_output_content.done", "absent"),
+    }  # fmt: skip
+    assert not never & reached()["moves"]
+    wanted -= never
     for kind, state in sorted(wanted - reached()["moves"]):
         (item, *_) = TABLE[kind].items or (None,)
         assert find(
@@ -203,9 +208,9 @@ def test_a_capture_holds_what_it_says(recorded):
 
 
 def test_every_format_writer_packing_and_number_of_streams_is_reached():
-    seen = drawn(strategies.captures(), 500)
-    assert {one.format for one in seen} == set(FORMATS)
-    assert {one.name for one in seen} == {*_recordings.SSE, *_recordings.JSON_LINES}
+    seen = drawn(strategies.captures(), 200)
+    for name in {*_recordings.SSE, *_recordings.JSON_LINES} - {one.name for one in seen}:
+        assert find(strategies.captures(), lambda one, name=name: one.name == name, settings=SEARCH)
     assert {one.data.startswith(b"\x1f\x8b") for one in seen} == {True, False}
     assert {len(one.streams) for one in seen} == {1, 2}
 

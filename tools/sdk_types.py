@@ -37,13 +37,18 @@ class SourceError(Exception):
     """The wheel does not have the form this reader knows."""
 
 
+def download_wheel(name: str, version: str) -> Path:
+    """Path of a wheel fetched with pip."""
+    folder = Path(tempfile.mkdtemp(prefix="respevents-wheel-"))
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    subprocess.run([*command, "--dest", str(folder), f"{name}=={version}"], check=True)
+    return next(folder.glob("*.whl"))
+
+
 def fetch_wheel(name: str, version: str, sha256: str, given: Path | None = None) -> Path:
     """Path of the pinned wheel: `given`, or downloaded with pip. Raises SourceError when the digest differs."""
     if given is None:
-        folder = Path(tempfile.mkdtemp(prefix="respevents-wheel-"))
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        subprocess.run([*command, "--dest", str(folder), f"{name}=={version}"], check=True)
-        given = next(folder.glob("*.whl"))
+        given = download_wheel(name, version)
     digest = hashlib.sha256(given.read_bytes()).hexdigest()
     if digest != sha256:
         message = (

@@ -37,6 +37,7 @@ _COMMANDS = (
     _Command("diff", "respevents._diff", "compare two captures, event by event"),
     _Command("explain", "respevents._cli_explain", "say what a finding or a failure code means, and how to mend it"),
     _Command("fmt", "respevents._fmt", "write a capture in canonical bytes, or list what is not"),
+    _Command("read", "respevents._cli_read", "say what named clients do with a captured answer, and why"),
     _Command("record", "respevents._cli_record", "pass requests through to a server and keep its event streams"),
     _Command("serve", "respevents._cli_serve", "serve scripted answers, good and broken, to try a client against"),
     _Command("show", "respevents.show", "show a capture as a timeline, in the terminal or as a page"),

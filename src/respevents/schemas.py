@@ -8,17 +8,26 @@ from __future__ import annotations
 
 import functools
 import json
+import time
 from pathlib import Path
 from typing import Any, Final, Literal
 
-__all__ = ["NEWEST", "VERSIONS", "Change", "Profile", "definition", "diff", "load", "manifest", "path"]
+__all__ = ["NEWEST", "VERSIONS", "Change", "Profile", "at", "definition", "diff", "load", "manifest", "path"]
 
 Profile = Literal["strict", "wire"]
 
-VERSIONS: Final = ("openai-2026-11",)
-"""Every set of this release, oldest first. Compare by position here, never as strings."""
+VERSIONS: Final = (
+    "openai-2025-03",
+    "openai-2025-06",
+    "openai-2025-09",
+    "open-responses-2026-04",
+    "openai-2026-05",
+    "openai-2026-11",
+)
+"""Every set of this release, `<origin>-<date>`, by date, oldest first. Compare by position here, never as strings."""
 
 NEWEST: Final = VERSIONS[-1]
+"""The newest set of OpenAI: the classes, the builder and the strategies are made from it."""
 
 # Installed, the sets lie inside the package; in a checkout, at its top.
 _FOLDERS = (Path(__file__).parent / "_schemas", Path(__file__).parents[2] / "schemas")
@@ -54,6 +63,22 @@ def manifest(version: str = NEWEST) -> dict[str, Any]:
     """The manifest of a set: source, digests, event list, overlay with its evidence, changes against its parent."""
     found: dict[str, Any] = _read(version, "manifest.json")
     return found
+
+
+def at(created_at: float | None = None, dialect: str = "openai") -> str:
+    """The set of a dialect that was in force at a time (Unix seconds): the last one whose month had begun.
+
+    The newest one without a time, and for a time before the first (0 where a recorder removed it, milliseconds).
+    """
+    sets = [version for version in VERSIONS if version.startswith(f"{dialect}-20")]
+    if not sets:
+        raise ValueError(f"no schema set of the dialect {dialect!r}")
+    try:
+        year, month = time.gmtime(created_at)[:2] if created_at is not None else (9999, 12)
+    except (OverflowError, ValueError, OSError):
+        return sets[-1]
+    begun = [version for version in sets if version[-7:] <= f"{year:04}-{month:02}"]
+    return begun[-1] if begun else sets[-1]
 
 
 def definition(event_type: str, version: str = NEWEST, profile: Profile = "strict") -> dict[str, Any]:

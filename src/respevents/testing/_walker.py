@@ -14,6 +14,7 @@ from respevents import schemas
 
 _PREFIX = "#/$defs/"
 _BIG = 2**53
+_PRINTABLE = st.characters(codec="ascii", exclude_categories=["Cc"])
 # Surrogates cannot be encoded; every other code point can be sent.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _SCALAR = st.none() | st.booleans() | st.integers(-_BIG, _BIG) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
@@ -102,6 +103,8 @@ class Walker:
 
     def _typed(self, schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
         kind = schema["type"]
+        if "pattern" in schema:
+            return st.from_regex(schema["pattern"], fullmatch=True, alphabet=_PRINTABLE)
         if kind == "array":
             return st.just([]) if depth > _DEPTH else st.lists(self.value(schema["items"], depth), max_size=2)
         if kind == "object" and "additionalProperties" in schema:

@@ -18,6 +18,7 @@ if not TYPE_CHECKING:
 from hypothesis import strategies as st
 
 from respevents import schemas
+from respevents._dialect import DONE_FRAME, checked_dialect
 from respevents.testing import _bodies, _recordings, _scenes
 from respevents.testing._engine_errors import ENGINES, EngineError, engine_error
 from respevents.testing._walker import walker
@@ -26,6 +27,7 @@ from respevents.wire import decode_json
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
 
+    from respevents._dialect import Dialect
     from respevents.failures import Failure
 
 __all__ = [
@@ -67,28 +69,37 @@ def items(*, version: str = schemas.NEWEST, profile: schemas.Profile = "strict")
     return st.one_of([made.value(branch, 0) for branch in branches if "$ref" in branch])
 
 
-def streams(*, ending: str | None = None, item: str | None = None) -> SearchStrategy[bytes]:
+def streams(
+    *, ending: str | None = None, item: str | None = None, dialect: Dialect = "openai"
+) -> SearchStrategy[bytes]:
     """The bytes of whole legal streams, in any mix of items and parts: plain, overlapping, background, continued.
 
     `ending`: the type of the terminal event (`response.completed`, `response.incomplete`, `response.failed`); `item`:
     the type of the output items (`message`, `function_call`, ...); any by default. A continued stream starts in the
-    middle, as `GET /responses/{id}?starting_after=N` does. Raises ValueError for what does not exist.
+    middle, as `GET /responses/{id}?starting_after=N` does. `dialect`: `open-responses` has events and items named
+    `acme:thing` besides its own. Raises ValueError for what does not exist.
     """
-    for name, value, known in (("ending", ending, _scenes.ENDINGS), ("item", item, _bodies.output_definitions())):
+    items = _bodies.kinds_of(checked_dialect(dialect))
+    for name, value, known in (("ending", ending, _scenes.ENDINGS), ("item", item, items)):
         if value is not None and value not in known:
             message = f"streams({name}=...): expected one of {', '.join(known)}, got {value!r}"
             raise ValueError(message)
-    return _scenes.scene(ending=ending, item=item)
+    return _scenes.scene(ending=ending, item=item, dialect=dialect)
 
 
-def frame_lists(*, ending: str | None = None, item: str | None = None) -> SearchStrategy[list[bytes]]:
+def frame_lists(
+    *, ending: str | None = None, item: str | None = None, dialect: Dialect = "openai"
+) -> SearchStrategy[list[bytes]]:
     """The frames of `streams`, each with its blank line."""
-    return streams(ending=ending, item=item).map(_scenes.frames)
+    return streams(ending=ending, item=item, dialect=dialect).map(_scenes.frames)
 
 
-def event_lists(*, ending: str | None = None, item: str | None = None) -> SearchStrategy[list[dict[str, Any]]]:
+def event_lists(
+    *, ending: str | None = None, item: str | None = None, dialect: Dialect = "openai"
+) -> SearchStrategy[list[dict[str, Any]]]:
     """The events of `streams` as plain mappings."""
-    return frame_lists(ending=ending, item=item).map(lambda frames: [decode_json(_data(frame)) for frame in frames])
+    found = frame_lists(ending=ending, item=item, dialect=dialect)
+    return found.map(lambda frames: [decode_json(_data(frame)) for frame in frames if frame != DONE_FRAME])
 
 
 def failures() -> SearchStrategy[Failure]:
