@@ -57,6 +57,28 @@ def _weighted(dialect: Dialect) -> list[str]:
     return [kind for kind in sorted(weights, key=lambda kind: weights[kind]) for _ in range(weights[kind])]
 
 
+class _Ring:
+    """A number that stands for a step: the one that may come now and is nearest behind it, on a ring where each step
+    has several places.
+
+    An index into the list of what may come would stand for another step as soon as one before it is taken out, and
+    then nothing shrinks.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.ring = [*dict.fromkeys(names)]  # what stands first is what the others shrink to
+        for turn in range(8):
+            # The order of each turn is another one and never changes: sorted by a digest.
+            digests = {zlib.crc32(f"{turn} {name} {at}".encode()): name for at, name in enumerate(names)}
+            self.ring += [digests[digest] for digest in sorted(digests)]
+        self.places = st.integers(0, len(self.ring) - 1)
+
+    def nearest(self, place: int, offers: Mapping[str, list[Callable[[], bytes]]]) -> list[Callable[[], bytes]]:
+        """The offers of the name that is found first from `place` on."""
+        turned = itertools.chain(self.ring[place:], self.ring[:place])
+        return next(offers[name] for name in turned if name in offers)
+
+
 @functools.cache
 def _ring(turn: str, dialect: Dialect) -> _Ring:
     if turn == "adding":
