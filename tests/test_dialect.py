@@ -37,7 +37,7 @@ from respevents.asgi import ResponsesGuardMiddleware, wrap_route
 from respevents.cli import main
 from respevents.findings import BY_NAME
 from respevents.testing import strategies
-from respevents.testing._scenes import kinds_of, output_definitions
+from respevents.testing._bodies import kinds_of, output_definitions
 from respevents.validate import StreamValidator, validate_stream
 from respevents.wire import decode_json, encode_frame
 

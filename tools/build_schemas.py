@@ -261,6 +261,13 @@ def dump(value: Any) -> bytes:
     return (json.dumps(value, indent=1, ensure_ascii=False) + "\n").encode()
 
 
+def dump_source(structure: Schema) -> bytes:
+    """The form in which the structure of a source is written: small, and one definition a line."""
+    lines = [f"{json.dumps(name)}:{json.dumps(one, separators=(',', ':'))}" for name, one in structure["$defs"].items()]
+    events = json.dumps(structure["anyOf"], separators=(",", ":"))
+    return ("{" + f'"anyOf":{events},\n"$defs":{{\n' + ",\n".join(lines) + "\n}}\n").encode()
+
+
 def label(edit: dict[str, Any], path: str) -> str:
     """What an edit is called in `skip`."""
     return f"{edit['op']} {path or edit.get('name', '')}".strip()
@@ -346,7 +353,7 @@ def build(overlay_file: Path, wheel: Path | None) -> dict[str, bytes]:
     types = SdkTypes(fetch_wheel(source["package"], source["version"], source["sha256"], wheel))
     types.read()
     edits = edits_of(overlay)
-    files: dict[str, bytes] = {}
+    files: dict[str, bytes] = {"source.json": dump_source(types.structure())}
     events: dict[str, str] = {}
     for profile in PROFILES:
         bundle = apply_all(types, edits, profile)
@@ -358,10 +365,8 @@ def build(overlay_file: Path, wheel: Path | None) -> dict[str, bytes]:
     manifest = {
         **overlay["set"],
         "parent": parent,
-        "profiles": {
-            p: {"file": f"{p}.json", "sha256": hashlib.sha256(files[f"{p}.json"]).hexdigest()} for p in PROFILES
-        },
-        "source": source,
+        "profiles": {p: {"file": f"{p}.json", "sha256": _digest(files[f"{p}.json"])} for p in PROFILES},
+        "source": {**source, "structure": {"file": "source.json", "sha256": _digest(files["source.json"])}},
         **({"specification": overlay["specification"]} if "specification" in overlay else {}),
         "events": [{"type": kind, "definition": name, "in_source": kind in modelled} for kind, name in events.items()],
         **({"extensions": bundle.extensions} if bundle.extensions else {}),
@@ -376,11 +381,15 @@ def build(overlay_file: Path, wheel: Path | None) -> dict[str, bytes]:
     return files
 
 
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
 def _pinned(set_id: str) -> dict[str, str]:
     file = OVERLAYS / f"{set_id}.toml"
     return {
         "file": file.relative_to(ROOT).as_posix(),
-        "sha256": hashlib.sha256(file.read_bytes()).hexdigest(),
+        "sha256": _digest(file.read_bytes()),
     }
 
 

@@ -328,28 +328,5 @@ def _change_table(changes: list[dict[str, Any]]) -> str:
     for change in changes:
         place, _, rest = change["path"].partition(": ")
         profiles = change.get("profiles", ["strict", "wire"])
-        rows.append((change["kind"], code(place), _rewritten(rest), "" if len(profiles) > 1 else profiles[0]))
+        rows.append((change["kind"], code(place), rest, "" if len(profiles) > 1 else profiles[0]))
     return table(("change", "where", "what", "only in"), rows)
-
-
-def _rewritten(change: str) -> str:
-    """`[...] -> [...]`, two lists of schemas, in words."""
-    if not change:
-        return ""
-    gone, _, come = change.partition(" -> ")
-    before, after = json.loads(gone), json.loads(come)
-    if len(before) == len(after) == 1 and "x-known" in before[0] and "x-known" in after[0]:
-        # Open to any string before and after: only what is known of it grew or shrank.
-        old, new = before[0]["x-known"], after[0]["x-known"]
-        told = ("no longer known", [one for one in old if one not in new]), ("known", [x for x in new if x not in old])
-        return "; ".join(f"{verb}: {codes(map(json.dumps, values))}" for verb, values in told if values)
-    words = []
-    for verb, branches in (("no longer", before), ("now", after)):
-        if branches:
-            words.append(f"{verb} " + " or ".join(dict.fromkeys(kind(_plain(one), "changes") for one in branches)))
-    return "; ".join(words)
-
-
-def _plain(branch: Schema) -> Schema:
-    """A branch of `respevents.schemas.diff`: a bare `items` is an array."""
-    return {"type": "array", **branch} if set(branch) == {"items"} else branch

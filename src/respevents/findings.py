@@ -14,7 +14,9 @@ import msgspec
 __all__ = ["BY_NAME", "CLIENTS", "LIFECYCLE", "RULES", "Rule", "Severity"]
 
 Severity = Literal["error", "warning", "info"]
-Layer = Literal["framing", "json", "schema", "lifecycle", "ids", "sequence", "accumulation", "usage", "ending"]
+Layer = Literal[
+    "server", "framing", "json", "schema", "lifecycle", "ids", "sequence", "accumulation", "usage", "ending"
+]
 
 CLIENTS: Final = ("codex", "openai-python", "openai-node", "openai-go", "ai-sdk")
 
@@ -51,11 +53,11 @@ def _rule(
     open_responses: Severity | Literal["off"] | None = None,
 ) -> Rule:
     layers: dict[int, Layer] = {
-        1: "framing", 2: "json", 3: "schema", 4: "lifecycle", 5: "ids", 6: "sequence", 7: "accumulation", 8: "usage",
-        9: "ending",
+        0: "server", 1: "framing", 2: "json", 3: "schema", 4: "lifecycle", 5: "ids", 6: "sequence", 7: "accumulation",
+        8: "usage", 9: "ending",
     }  # fmt: skip
     return Rule(
-        id=f"RE{number}",
+        id=f"RE{number:03}",
         name=name,
         layer=layers[number // 100],
         severity=severity,
@@ -72,6 +74,61 @@ _SSE = "WHATWG HTML, server-sent events"
 _ALL = "codex openai-python openai-node openai-go ai-sdk"
 
 _rules = (
+    # ---- the server: what no stream alone shows, found by `respevents check`
+    _rule(1, "answer-missing", "error", "Every request is answered.", "Clients wait, then raise and ask again.",
+          "Answer every request, a failing one with an HTTP status.", _ALL),
+    _rule(2, "answer-unfinished", "error", "A body ends with its last chunk, and in time.",
+          "Every SDK raises, even after response.completed; Codex before 0.169 forgets the code of a failure.",
+          "Close the body after the terminal event, on every path.", _ALL),
+    _rule(3, "answer-refused", "error", "A plain request of the API is answered.", "The client shows the error.",
+          "Take the request, or say in the error that it is not supported."),
+    _rule(4, "not-streamed", "error", "stream: true is answered with text/event-stream.",
+          "SDKs read JSON as a stream without events, and stay silent.", "Stream the answer, its failure too.", _ALL),
+    _rule(5, "not-a-response", "error", "Without stream: true the answer is one response object as JSON.",
+          "SDKs hand out an object without output.", "Send the response of the terminal event as the body."),
+    _rule(6, "redirected", "error", "The API answers at the address it was asked at.",
+          "A client that follows sends prompt and key elsewhere; one that does not has no answer.",
+          "Answer at the address itself, with and without a slash at its end."),
+    _rule(7, "request-failed", "error", "A plain request of the API does not fail.", "The client shows the error.",
+          "Read its message and the server's log."),
+    _rule(8, "error-envelope", "warning",
+          "An HTTP error is {error: {message, type, param, code}}; code is a text or null.",
+          "SDKs show the whole body as the message; Codex reads no code that is a number.",
+          "Send `respevents.error_envelope(failure)`.", "codex"),
+    _rule(9, "refused-as-fault", "error", "A request at fault is refused with a 4xx status, or a code that stops.",
+          "Codex sends the request 30 times on a 5xx status, the SDKs 3 times.", "Check the request first: HTTP 400.",
+          "codex"),
+    _rule(10, "invalid-accepted", "warning", "A request that is none of the API's is refused.",
+          "A client's mistake reads as an odd answer.", "Check the request against the API: HTTP 400."),
+    _rule(11, "model-accepted", "info", "OpenAI answers an unknown model with 404; many servers have one model only.",
+          "A misspelt model goes unnoticed.", "Nothing, if it is meant."),
+    _rule(12, "model-not-told", "warning", "An unknown model is model_not_found, HTTP 404.",
+          "Clients cannot tell it from another mistake.", "Send 404 with the code model_not_found."),
+    _rule(13, "over-long-untold", "error", "An over-long prompt fails with the code context_length_exceeded: in the "
+          "stream, or as HTTP 400 where nothing is streamed.",
+          "Codex compacts the conversation on that code, and on no other.",
+          "Send `rejected_stream(failure)`, or put ResponsesGuardMiddleware in front.", "codex"),
+    _rule(14, "over-long-before-stream", "warning", "A streamed over-long prompt fails in the stream.",
+          "Codex before 0.169 takes the HTTP error for an invalid request and does not compact.",
+          "Answer 200 with the failing stream: `rejected_stream(failure)`."),
+    _rule(15, "over-long-shortened", "error", "truncation is disabled unless it is asked for.",
+          "The model answers another question than the one that was asked, and nobody knows.",
+          "Refuse the prompt with context_length_exceeded."),
+    _rule(16, "tool-not-called", "error", 'tool_choice: "required" makes the model call a tool.',
+          "Agents wait for a call that never comes.", "Constrain the output, or refuse the request as not supported."),
+    _rule(17, "schema-ignored", "error", "What is asked for by a strict JSON schema fits it.",
+          "Clients that parse it fail.", "Constrain the output, or refuse the request as not supported."),
+    _rule(18, "length-untold", "error",
+          "An answer cut at max_output_tokens is incomplete, with the reason max_output_tokens.",
+          "A cut answer reads as a whole one.", 'End it with `stream.incomplete("max_output_tokens")`.'),
+    _rule(19, "snapshot-differs", "warning", "Streamed or not, the response has the same fields.",
+          "Clients that read one form miss fields of the other.", "Build both from one place."),
+    _rule(20, "streams-mixed", "error", "Two answers share no id and no text.", "One user reads the other's answer.",
+          "Keep the state of a stream in the stream.", _ALL),
+    _rule(21, "server-lost", "error", "A client that hangs up is no fault of the server.",
+          "One closed window takes the server away from everyone.", "Stop the generation, and nothing else."),
+    _rule(22, "models-form", "warning", "GET /v1/models is {object: list, data: [{id, ...}]}.",
+          "Clients show no models to choose from.", "Send that form, or no such address."),
     # ---- framing
     _rule(101, "empty-stream", "error", "A stream begins with response.created.", "Every client waits for nothing.",
           "Send response.created and response.in_progress first.", _ALL),

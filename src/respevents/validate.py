@@ -445,8 +445,11 @@ class StreamValidator:
             if naming is None:
                 self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
                 return
-            for rule, path, message in naming.faults(event, kind) if taking is None else ():
-                self._find(rule, message, path)
+            if taking is None:
+                # For the same reason the set that finds less is believed, of that of the date and the newest.
+                found = [list(one.faults(event, kind)) for one in {naming: 0, sets[-1]: 0} if one.knows(kind)]
+                for rule, path, message in min(found, key=len):
+                    self._find(rule, message, path)
             shapes = taking or naming
         for path, key in shapes.unknown(event, kind, exact=self._exact):
             place = ("unknown-field", re.sub(r"\d+", "", path))

@@ -13,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from respevents import FailureCode
+from respevents import FailureCode, FrameDecoder
+from respevents._errors import ProtocolError
 from respevents.testing.scenarios import SCENARIOS
+from respevents.wire import decode_json
 
 if TYPE_CHECKING:
     from respevents.testing.server import ScriptedServer
@@ -169,15 +171,20 @@ def _of_codex(out: str) -> dict[str, Any]:
 
 # ---- in a few words
 
-WORDS = {
-    "completed": "the answer, whole",
-    "tool call": "the call, whole",
-    "incomplete": "told that it was cut",
-    "told": "told that it failed",
-    "context window full": "told that the context window is full, and acts on it",
-    "success": "takes it for success: {detail}",
-    "waits": "waits for the end of the body",
-}
+
+def wanted(name: str) -> str:
+    """The text of the whole answer, as the script's own bytes have it; empty where there is none."""
+    chunks = SCENARIOS[name].play({}, 1).chunks
+    decoder = FrameDecoder()
+    text = ""
+    for frame in decoder.feed(b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))):
+        try:
+            event = decode_json(frame.data)
+        except ProtocolError:
+            continue
+        if isinstance(event, dict) and event.get("type") in {"response.output_text.done", "response.refusal.done"}:
+            text += str(event.get("text") or event.get("refusal"))
+    return text
 
 
 def outcome(name: str, result: dict[str, Any]) -> str:
@@ -194,7 +201,9 @@ def outcome(name: str, result: dict[str, Any]) -> str:
         return f"told: {result.get('code') or result.get('error_event')}{requests}"
     if result["terminal"] == "response.incomplete" or result.get("final") in {"incomplete", "length", "content-filter"}:
         return f"incomplete{requests}"
-    wanted = WANTED.get(name)
-    if wanted is not None and (wanted in result["text"] or result["calls"]):
-        return ("tool call" if result["calls"] else "completed") + requests
-    return f"success: {'no text' if not result['text'] else 'half a text'}{requests}"
+    if result["calls"]:
+        return "tool call"
+    whole = wanted(name)
+    if whole and whole == result["text"]:
+        return f"completed{requests}"
+    return f"success: {'no text' if not result['text'] else 'another text'}{requests}"
