@@ -166,7 +166,9 @@ def store(tmp_path_factory):
     """A tree of captures: every format, good ones, faulty ones, and one that is no capture."""
     root = tmp_path_factory.mktemp("store")
     frames = [frame.raw for frame in FrameDecoder().feed(recordings.stream("word|" * 200))]
-    broken = [b"".join(MUTATIONS[name].apply(frames).frames) for name in ("no-ending", "a-number-skipped", "another-text")]
+    broken = [
+        b"".join(MUTATIONS[name].apply(frames).frames) for name in ("no-ending", "a-number-skipped", "another-text")
+    ]
     for number in range(24):
         folder = root / f"day-{number % 6}" / f"host-{number}"
         folder.mkdir(parents=True)
