@@ -30,9 +30,8 @@ hypothesis.settings.register_profile(
     deadline=None,
     print_blob=True,
     database=None,
-    suppress_health_check=[hypothesis.HealthCheck.too_slow, hypothesis.HealthCheck.data_too_large],
 )
 hypothesis.settings.register_profile("dev", max_examples=60, deadline=None)
-hypothesis.settings.register_profile("long", max_examples=5000, deadline=None)
+hypothesis.settings.register_profile("long", max_examples=500, deadline=None)  # tools/long_run.py repeats it
 _profile = os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev")
 hypothesis.settings.load_profile(_profile)

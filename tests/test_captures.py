@@ -592,3 +592,13 @@ def test_a_capture_can_be_made_by_hand():
     assert b"".join(one.chunks()) == BODY
     assert one.framing == "sse"
     assert FrameDecoder().feed(BODY)
+
+
+def test_what_follows_a_continued_stream_is_a_stream_of_its_own():
+    """One that starts in the middle has no response.created; its end ends it all the same. (Found by `captures()`.)"""
+    tail = BODY[BODY.rindex(b"event: ") :]
+    assert [body for _, _, body in read(tail + BODY)] == [tail, BODY]
+    assert [body for _, _, body in read(recordings.lines(tail + BODY))] == [
+        recordings.lines(tail),
+        recordings.lines(BODY),
+    ]

@@ -13,6 +13,7 @@ import pytest
 
 import respevents
 from conftest import ROOT
+from respevents._extras import EXTRAS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,17 +30,7 @@ GONE_BY_3_14 = set(
 )
 """Standard modules of 3.10 that a release up to 3.14 removed."""
 
-OPTIONAL = {
-    "openai",
-    "pydantic",
-    "pydantic_core",
-    "jsonschema",
-    "jsonschema_rs",
-    "httpx",
-    "uvicorn",
-    "hypothesis",
-    "pytest",
-}
+OPTIONAL = {*EXTRAS, "pydantic_core"}
 
 
 def imports(path: Path) -> Iterator[str]:

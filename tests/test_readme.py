@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import re
 
 import pytest
 
 from conftest import ROOT
 from respevents import FrameDecoder, decode_json
+from snippets import blocks, run_python
 
 README = (ROOT / "README.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-COMMANDS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
+SNIPPETS = [block for block in blocks(README) if block.language == "python"]
+COMMANDS = [block.text for block in blocks(README) if block.language == "console"]
 
 
 def kinds(body):
@@ -22,10 +22,10 @@ def kinds(body):
 def test_the_first_snippet_stands_within_forty_lines_and_does_what_it_says():
     lines = README.split("\n")
     start = lines.index("```python")
-    assert start + SNIPPETS[0].count("\n") < 40
-    assert SNIPPETS[0].count("\n") >= 10
+    assert start + SNIPPETS[0].text.count("\n") < 40
+    assert SNIPPETS[0].text.count("\n") >= 10
     names = {}
-    exec(SNIPPETS[0], names)
+    run_python(SNIPPETS[0], names, "README.md")
     assert kinds(names["answer"]) == ["response.created", "response.in_progress", "error", "response.failed"]
     assert kinds(names["body"])[-1] == "response.completed"
     final = decode_json(FrameDecoder().feed(names["body"])[-1].data)["response"]
@@ -34,7 +34,7 @@ def test_the_first_snippet_stands_within_forty_lines_and_does_what_it_says():
 
 def test_the_guard_snippet_ends_a_dying_engine_and_tells_the_client_nothing_internal(capsys):
     names = {}
-    exec(SNIPPETS[1], names)
+    run_python(SNIPPETS[1], names, "README.md")
 
     async def collect():
         return b"".join([chunk async for chunk in names["respond"]({"model": "m", "input": "hi", "stream": True})])
@@ -47,15 +47,15 @@ def test_the_guard_snippet_ends_a_dying_engine_and_tells_the_client_nothing_inte
 
 def test_the_reading_snippet_prints_the_text(capsys):
     names = {}
-    exec(SNIPPETS[0], names)
-    exec(SNIPPETS[3], names)
+    run_python(SNIPPETS[0], names, "README.md")
+    run_python(SNIPPETS[3], names, "README.md")
     assert capsys.readouterr().out == "Hello"
 
 
 def test_the_classifier_snippet_holds():
     names = {}
-    exec(SNIPPETS[0], names)
-    exec(SNIPPETS[2], names)
+    run_python(SNIPPETS[0], names, "README.md")
+    run_python(SNIPPETS[2], names, "README.md")
     assert names["failure"].context_window == 8192
 
 

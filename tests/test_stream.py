@@ -32,7 +32,7 @@ from respevents._snapshot import checked_usage, response_snapshot
 from respevents._writer import Writer
 from respevents.events import ResponseCreatedEvent, ResponseTextDeltaEvent, decode_event
 from respevents.lifecycle import ITEMS, TABLE, Lifecycle
-from respevents.testing._scenes import output_definitions
+from respevents.testing._bodies import output_definitions
 from respevents.testing._walker import walker
 from respevents.wire import encode_frame
 

@@ -516,3 +516,15 @@ def test_show_has_the_findings(files):
 def test_assert_valid_stream_says_it_all():
     with pytest.raises(AssertionError, match=r"(?s)not a valid stream.*RE901 unterminated.*End every stream"):
         assert_valid_stream(ResponseStream(**NEW).start())
+
+
+def test_a_fault_does_not_bring_up_what_only_a_later_set_takes():
+    """A tool call without `action` is of a later set than the date says; `tools` is missing in all of them."""
+    call = {"id": "", "type": "computer_call", "status": "in_progress", "call_id": "", "pending_safety_checks": []}
+    request = {"model": "m", "instructions": [call]}
+    stream = ResponseStream(model="m", id="resp_1", created_at=1767225600, request=request)
+    body = stream.start() + stream.complete({"input_tokens": 1, "output_tokens": 2})
+    assert validate_stream(body).ok
+    first, rest = body.split(b"\n\n", 1)
+    report = validate_stream(first.replace(b'"tools":[],', b"") + b"\n\n" + rest)
+    assert [one.name for one in report.findings if one.severity == "error"] == ["field-missing"]

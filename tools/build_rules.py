@@ -1,4 +1,5 @@
-"""Compile src/respevents/rules/*.toml into src/respevents/_generated/rules.py (Python 3.10 has no TOML reader).
+"""Compile src/respevents/rules/*.toml into src/respevents/_generated/ (Python 3.10 has no TOML reader): the rules into
+rules.py, their examples, which only the test kit reads, into rule_examples.py.
 
     python tools/build_rules.py [--check]
 
@@ -21,7 +22,7 @@ from respevents.failures import Cause
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES = ROOT / "src" / "respevents" / "rules"
-TARGET = ROOT / "src" / "respevents" / "_generated" / "rules.py"
+GENERATED = ROOT / "src" / "respevents" / "_generated"
 KEYS = {
     "id", "cause", "pattern", "classes", "codes", "status", "decisive", "weak", "own", "versions", "source", "examples",
     "not",
@@ -111,19 +112,36 @@ def compile_rules() -> str:
     )  # fmt: skip
 
 
+def compile_examples() -> str:
+    """The text of the module of examples."""
+    lines = [
+        f"    {rule['id']!r}: (\n" + "".join(f"        {one!r},\n" for one in rule["examples"]) + "    ),\n"
+        for engine in engines()
+        for rule in engine["rule"]
+        if rule.get("examples")
+    ]
+    return (
+        '"""The examples of the rules, compiled by tools/build_rules.py from src/respevents/rules/. Do not edit."""\n\n'
+        "from __future__ import annotations\n\n"
+        "EXAMPLES: dict[str, tuple[str, ...]] = {\n" + "".join(lines) + "}\n"
+        '"""Id of a rule -> texts that its wording is for."""\n'
+    )
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Write or check; 0 when nothing differs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
-    text = compile_rules()
-    if not options.check:
-        TARGET.write_text(text, "utf-8")
-        return 0
-    if TARGET.is_file() and TARGET.read_text("utf-8") == text:
-        return 0
-    print(f"{TARGET.relative_to(ROOT)}: differs from what tools/build_rules.py makes; run it", file=sys.stderr)
-    return 1
+    differs = 0
+    for name, text in (("rules.py", compile_rules()), ("rule_examples.py", compile_examples())):
+        target = GENERATED / name
+        if not options.check:
+            target.write_text(text, "utf-8")
+        elif not target.is_file() or target.read_text("utf-8") != text:
+            print(f"{target.relative_to(ROOT)}: differs from what tools/build_rules.py makes; run it", file=sys.stderr)
+            differs = 1
+    return differs
 
 
 if __name__ == "__main__":

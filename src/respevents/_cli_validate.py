@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from respevents import schemas
+from respevents._dialect import DIALECTS
 from respevents._errors import ProtocolError
 from respevents.findings import CLIENTS, RULES
 from respevents.validate import StreamValidator
@@ -29,9 +30,9 @@ _COLOURS = {"error": "31", "warning": "33", "info": "36"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
     parser.add_argument("files", nargs="+", metavar="FILE", help="captures, or folders of them; '-' is standard input")
-    parser.add_argument("--schema", choices=schemas.VERSIONS, default=schemas.NEWEST)
+    parser.add_argument("--schema", choices=schemas.VERSIONS, help="default: the one of the response's date")
     parser.add_argument("--profile", choices=("wire", "strict"), default="wire")
-    parser.add_argument("--dialect", choices=("openai", "open-responses"), help="default: told by the stream")
+    parser.add_argument("--dialect", choices=DIALECTS, help="default: told by the stream")
     parser.add_argument("--client", choices=CLIENTS, help="what breaks this client is an error")
     parser.add_argument("--strict", action="store_true", help="unknown events, items and keys are errors")
     parser.add_argument("--fragment", action="store_true", help="a piece of a stream: no start and no end needed")
@@ -187,7 +188,7 @@ def _text(report: Report) -> None:
 def _sarif(reports: list[Report]) -> dict[str, Any]:
     from respevents import __version__
 
-    levels = {"error": "error", "warning": "warning", "info": "note"}
+    levels = {"error": "error", "warning": "warning", "info": "note", "off": "none"}
     rules = [
         {
             "id": rule.id,

@@ -236,6 +236,8 @@ async def _answer_whole(send: Send, request: Mapping[str, Any]) -> None:
 def serving(application: Application | None = None, *, port: int = 0) -> Generator[int, None, None]:
     """Serve `application` (default: `app()`) on loopback while the block runs; gives the port (a free one for 0)."""
     listener = socket.create_server(("127.0.0.1", port))
+    # asyncio does it only for sockets made with the number of TCP; without it a frame may wait 40 ms for the last ACK.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     server = uvicorn.Server(uvicorn.Config(application or app(), log_level="warning", lifespan="off", ws="none"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="respevents-demo", daemon=True)
     thread.start()

@@ -12,14 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from respevents._dialect import DONE_FRAME
 from respevents._errors import LocalProtocolError, show
 from respevents._snapshot import ending_events, response_snapshot
 from respevents._watch import Watch
-from respevents.failures import Cause, Failure, Policy, RequestRejected, safe_text
+from respevents.failures import Cause, Failure, Policy, RequestRejected, policy_of, safe_text
 from respevents.wire import encode_frame, to_wire
 
 if TYPE_CHECKING:
     from typing import TypeAlias
+
+    from respevents._dialect import Dialect
 
 __all__ = ["Classify", "Guard", "OnFailure", "told_failure"]
 
@@ -45,6 +48,7 @@ class Guard:
         classify: Classify | Failure | None,
         policy: Policy | None,
         on_failure: OnFailure | None,
+        dialect: Dialect | None = None,
     ) -> None:
         _expect("model", model, str, "the name of the model")
         if not model:
@@ -68,15 +72,22 @@ class Guard:
         self._created_at = created_at
         self.request = request
         self._classify = classify
-        self.policy = policy or Policy.default
+        self.policy = policy_of(policy, dialect)
         self._on_failure = on_failure or _log
         self.watch: Watch = Watch()
+        self._early: Exception | None = None
+        """Why the stream was ended before its source was done."""
 
     def _finished(self) -> bool:
-        return self.watch.terminal is not None
+        return self.watch.terminal is not None or self._early is not None
 
     def take(self, item: Any) -> bytes:
-        """The bytes to forward for one item of the source. Raises what makes it unfit to send."""
+        """The bytes to forward for one item of the source. Raises what makes it unfit to send.
+
+        In Open Responses `[DONE]` is the end: what came before it is whole by then, or is ended before it.
+        """
+        if self._early is not None:
+            return b""
         if type(item) is bytes:
             chunk = item
         elif isinstance(item, str):
@@ -88,8 +99,23 @@ class Guard:
         else:
             raise TypeError(f"The source yielded {show(item)}: expected bytes, str or an event")
         if chunk:
+            marked = self.watch.marked
             self.watch.feed(chunk)
+            if self.watch.marked is not marked and not self._finished() and self.policy.dialect == "open-responses":
+                return self._before_the_mark(chunk)
         return chunk
+
+    def _before_the_mark(self, chunk: bytes) -> bytes:
+        """The ending in front of a `[DONE]` that ends a chunk; where it does not, nothing can be put before it."""
+        at = self.watch.frame_at
+        if at < 0 or self.watch.held or chunk[at:].strip().count(b"\n"):
+            return chunk
+        error = _unended("[DONE]", self.watch.next_number)
+        failure = Failure.from_exception(error)
+        self.report(failure)
+        frames = self.ending_frames(failure)
+        self._early = error
+        return b"".join([chunk[:at], *frames, chunk[at:]])
 
     def _numbered(self, event: Any) -> Any:
         number: object
@@ -120,26 +146,25 @@ class Guard:
         ending = failure.ending_for(self.policy)
         if ending == "silent":
             return [], True
-        return self._ending(failure), ending == "fault" and self.policy.reraise == "faults"
+        return self._ending(failure), self._again(failure)
 
     def end(self) -> tuple[list[bytes], Exception | None]:
         """The chunks that end the stream when the source is done, and what is to be raised after them."""
         if self._finished():
-            return [], None
+            early = self._early
+            return self.closing(), early if early and self._again(Failure.from_exception(early)) else None
         closing = self.watch.close()
         if self._finished():  # only the blank line was missing
-            return [closing], None
-        error = LocalProtocolError(
-            "The source ended without a terminal event",
-            event="end of the stream",
-            state=f"{self.watch.next_number} events forwarded",
-            fix="End it with response.completed, response.incomplete or response.failed, or raise what went wrong.",
-        )
+            return [closing + self.mark()], None
+        error = _unended("end of the stream", self.watch.next_number)
         failure = Failure.from_exception(error)
         self.report(failure)
         chunks = [closing] if closing else []
-        raised = failure.ending_for(self.policy) == "fault" and self.policy.reraise == "faults"
-        return chunks + self.ending_frames(failure), error if raised else None
+        return chunks + self._marked(self.ending_frames(failure)), error if self._again(failure) else None
+
+    def _again(self, failure: Failure) -> bool:
+        """Whether the policy wants the exception behind a failure raised again."""
+        return failure.ending_for(self.policy) == "fault" and self.policy.reraise == "faults"
 
     def closing_failed(self, second: BaseException, first: BaseException | None) -> bool:
         """Whether what closing the source raised goes out: never over a first fault, unless it is a cancellation."""
@@ -150,14 +175,31 @@ class Guard:
             return False
         failure = self.classified(second)
         self.report(failure)
-        return failure.ending_for(self.policy) == "fault" and self.policy.reraise == "faults"
+        return self._again(failure)
 
     def _ending(self, failure: Failure) -> list[bytes]:
         if self._finished():
-            return []
+            return self.closing()
         closing = self.watch.close()
         chunks = [closing] if closing else []
-        return chunks if self._finished() else chunks + self.ending_frames(failure)
+        return chunks + self._marked([] if self._finished() else self.ending_frames(failure))
+
+    def mark(self) -> bytes:
+        """`[DONE]`, where the dialect has it and it did not go out."""
+        if self.policy.dialect != "open-responses" or self.watch.marked:
+            return b""
+        self.watch.marked = True
+        return DONE_FRAME
+
+    def closing(self) -> list[bytes]:
+        """What a stream that has its terminal event still lacks, as the dialect has it."""
+        if self.policy.dialect != "open-responses" or self.watch.marked:
+            return []
+        return [self.watch.close() + self.mark()]
+
+    def _marked(self, frames: list[bytes]) -> list[bytes]:
+        mark = self.mark()
+        return [*frames, mark] if mark else frames
 
     def classified(self, error: Exception) -> Failure:
         """The failure an exception is, as the server classifies it."""
@@ -248,6 +290,15 @@ class Guard:
             code = told_failure(error).code_for(self.policy) or "server_error"
         text = message if isinstance(message, str) and message else self.watch.last_error() or ""
         return {"code": safe_text(code), "message": safe_text(text)}
+
+
+def _unended(event: str, count: int) -> LocalProtocolError:
+    return LocalProtocolError(
+        "The source ended without a terminal event",
+        event=event,
+        state=f"{count} events forwarded",
+        fix="End it with response.completed, response.incomplete or response.failed, or raise what went wrong.",
+    )
 
 
 def told_failure(error: Mapping[str, Any]) -> Failure:

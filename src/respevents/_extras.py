@@ -13,6 +13,7 @@ __all__ = ["EXTRAS", "MissingExtraError", "load"]
 EXTRAS = {
     "jsonschema": "validate",
     "jsonschema_rs": "validate",
+    "referencing": "validate",
     "openai": "openai",
     "pydantic": "pydantic",
     "httpx": "cli",

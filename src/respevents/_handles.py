@@ -11,10 +11,10 @@ import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
 from respevents._errors import LocalProtocolError, show
+from respevents._grammar import READING
 from respevents._hot import quick
 from respevents._output import route_of, step_fields
 from respevents._writer import Writer, step, wrong
-from respevents.lifecycle import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -138,7 +138,7 @@ class ItemHandle:
         out, writer = self.open(), self._writer
         item = self._now()
         state = writer.machine.items[item.index]
-        row, route = TABLE[kind], route_of(item)
+        row, route = READING[kind], route_of(item)
         before: list[Row] = []
         at = state.state
         while at not in row.after and at not in row.stay:
@@ -250,7 +250,7 @@ class _Parts(ItemHandle):
         logprobs: Sequence[Any] | None = None,
     ) -> bytes:
         """Send a delta of a part, and open what has to be open for it."""
-        row = TABLE[kind]
+        row = READING[kind]
         self._arm(kind, None)
         assert row.index is not None
         assert row.part is not None
@@ -282,7 +282,6 @@ class _Parts(ItemHandle):
 _OUTPUT_TEXT = "response.output_text.delta"
 _REFUSAL = "response.refusal.delta"
 _SUMMARY = "response.reasoning_summary_text.delta"
-_REASONING = "response.reasoning_text.delta"
 _COMMAND = "response.shell_call_command.delta"
 
 
@@ -345,11 +344,13 @@ class MessageItem(_Parts):
 class ReasoningItem(_Parts):
     """Reasoning: a summary in parts, the reasoning's own text, encrypted content, any of them or none."""
 
-    __slots__ = ("_events",)
+    __slots__ = ("_events", "_text")
 
     def __init__(self, writer: Writer, item: dict[str, Any], events: Literal["content_part", "reasoning_part"]) -> None:
         super().__init__(writer, item)
         self._events = events
+        self._text = writer.grammar.texts["reasoning_text"].type.replace(".done", ".delta")
+        """What a piece of the reasoning itself is called: the dialects differ."""
 
     def summary_text(self, text: str) -> bytes:
         """A piece of the summary. `close_part()` ends the summary part; the next piece starts another."""
@@ -361,11 +362,11 @@ class ReasoningItem(_Parts):
 
     def text(self, text: str) -> bytes:
         """A piece of the reasoning itself, as open-weights models show it."""
-        quick = self._quick.get(_REASONING)
+        quick = self._quick.get(self._text)
         if quick is not None:
             return quick(text)
         part = {"part": {"type": "reasoning_text", "text": ""}}
-        return self._say(_REASONING, f"response.{self._events}.added", part, "text", text)
+        return self._say(self._text, f"response.{self._events}.added", part, "text", text)
 
 
 class ShellCallItem(_Parts):

@@ -9,14 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from respevents._generated.tables import EVENTS, FIELDS
+from respevents._grammar import ALIASES, GRAMMARS, Grammar
 from respevents.lifecycle import ITEMS, TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from respevents.lifecycle import Lifecycle, Row
 
-__all__ = ["Item", "Joiner", "Output", "Part", "Text", "route_of", "step_fields"]
+__all__ = ["Item", "Joiner", "Output", "Part", "Text", "keys_of", "route_of", "step_fields"]
 
 _COALESCE: Final = 1024
 """Pieces that are joined at a time. A list of small strings takes 13 bytes a character, a joined one takes 1."""
@@ -120,16 +121,18 @@ class Item:
         self.done = False
 
 
+def keys_of(kind: str) -> Mapping[str, Any]:
+    """The keys that the schema names for an event."""
+    found: Mapping[str, Any] = FIELDS[EVENTS[ALIASES.get(kind, kind)]]
+    return found
+
+
 def step_fields(kind: str, item: Item) -> dict[str, Any]:
     """An event of an item, with what says whose it is. (`shell_call_command` events carry no `item_id`.)"""
     event: dict[str, Any] = {"type": kind, "output_index": item.index}
-    if item.id is not None and "item_id" in FIELDS[EVENTS[kind]]:
+    if item.id is not None and "item_id" in keys_of(kind):
         event["item_id"] = item.id
     return event
-
-
-_TEXT_ROWS: Final = {row.part: row for row in TABLE.values() if row.scope == "part" and row.whole}
-"""Kind of part -> the row of the event that sums up its text."""
 
 
 def _route(kind: str) -> dict[str, Row]:
@@ -168,10 +171,11 @@ _ROUTES: Final = {kind: _route(kind) for kind in ITEMS}
 class Output:
     """The output so far."""
 
-    __slots__ = ("items", "machine")
+    __slots__ = ("grammar", "items", "machine")
 
-    def __init__(self, machine: Lifecycle) -> None:
+    def __init__(self, machine: Lifecycle, grammar: Grammar = GRAMMARS["openai"]) -> None:
         self.machine = machine
+        self.grammar = grammar
         self.items: dict[int, Item] = {}
 
     def done_items(self) -> list[dict[str, Any]]:
@@ -242,12 +246,11 @@ class Output:
                 closed["logprobs"] = part.logprobs
             _append(item, _LISTS[part.key], closed)
 
-    @staticmethod
-    def whole(part: Part) -> dict[str, Any]:
+    def whole(self, part: Part) -> dict[str, Any]:
         """What the deltas of a part sum up to, as keys of the part. Logprobs stand in the `done` events of text and
         item, and not in that of the part: so OpenAI has it, 2 of 2.
         """
-        row = _TEXT_ROWS.get(part.kind)
+        row = self.grammar.texts.get(part.kind)
         return {} if row is None else {row.into[0]: part.text.value()}
 
     @staticmethod
@@ -269,7 +272,7 @@ class Output:
 
     def closing_part(self, item: Item, part: Part) -> Iterator[dict[str, Any]]:
         """The events that are left of a part. Each must be fed before the next is asked for."""
-        row = _TEXT_ROWS.get(part.kind)
+        row = self.grammar.texts.get(part.kind)
         where = {part.key: part.number}
 
         def state() -> str:
@@ -315,7 +318,7 @@ class Output:
         machine_item = self.machine.items[item.index]
         # Deltas that came have to be summed up, whatever the item is.
         route = _ROUTES.get(item.type, {}) if machine_item.state in _MID_DELTA else route_of(item)
-        known = ITEMS.get(item.type)
+        known = self.grammar.items.get(item.type)
         # An item without a status cannot say that it was cut short: it goes through its steps.
         cut = status is not None and (known is None or known.cut is not None)
         while (row := route.get(machine_item.state)) is not None and (not cut or machine_item.state in _MID_DELTA):

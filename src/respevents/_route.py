@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from respevents.classifier import HTTPAnswer
 from respevents.classifier import classify as _classify
-from respevents.failures import Failure, Policy
+from respevents.failures import Failure, Policy, policy_of
 from respevents.relay import Relay
 
 if TYPE_CHECKING:
+    from respevents._dialect import Dialect
     from respevents._ending import OnFailure
 
 __all__ = ["wrap_route"]
@@ -32,6 +33,7 @@ def wrap_route(
     handler: Callable[..., Any],
     *,
     policy: Policy | None = None,
+    dialect: Dialect | None = None,
     classify: Callable[[Any], Failure] | None = None,
     engine: str | None = None,
     on_failure: OnFailure | None = None,
@@ -46,10 +48,11 @@ def wrap_route(
 
     The request is the first argument with `stream` and `model`, as attributes or keys, or a Starlette request with
     that JSON; the failed snapshot names its model. `respond` makes the framework's response from the body (default:
-    Starlette's). The signature stays, for frameworks that read it; plain and async handlers both work.
+    Starlette's); `dialect` is that of `ResponseStream`. The signature stays, for frameworks that read it; plain and
+    async handlers both work.
     """
     settings = _Settings(
-        policy or Policy.default,
+        policy_of(policy, dialect),
         classify or functools.partial(_classify, engine=engine),
         on_failure,
         respond or _starlette,

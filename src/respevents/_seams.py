@@ -59,7 +59,7 @@ class _Seams:
             return False
         before, self.created = self.created, _response_id(data)
         first = before is None
-        new = not first and (self.created != before or self.ended)
+        new = self.ended or (not first and self.created != before)  # what ended first may have been a continued stream
         if new or first:
             self.ended = False
         return new

@@ -41,22 +41,25 @@ class Misfit(NamedTuple):
 
 
 @functools.cache
-def _definitions() -> Mapping[str, Any]:
-    found: Mapping[str, Any] = schemas.load()["$defs"]
+def _definitions(version: str) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = schemas.load(version)["$defs"]
     return found
 
 
-def misfit(value: Any, definition: str) -> Misfit | None:
-    """What is wrong with `value` as the named definition of the newest strict set; None when nothing is."""
-    return _object(value, _definitions()[definition], "$", closed=True)
+def misfit(value: Any, definition: str, version: str = schemas.NEWEST) -> Misfit | None:
+    """What is wrong with `value` as the named definition of a strict set; None when nothing is."""
+    definitions = _definitions(version)
+    return _object(value, definitions[definition], "$", definitions, closed=True)
 
 
-def _check(value: Any, schema: Mapping[str, Any], path: str, *, closed: bool) -> Misfit | None:
+def _check(
+    value: Any, schema: Mapping[str, Any], path: str, definitions: Mapping[str, Any], *, closed: bool
+) -> Misfit | None:
     if "$ref" in schema:
         name = schema["$ref"][len(_PREFIX) :]
-        return _object(value, _definitions()[name], path, closed=closed, echoes=name == "Response")
+        return _object(value, definitions[name], path, definitions, closed=closed, echoes=name == "Response")
     if "anyOf" in schema:
-        return _any(value, schema["anyOf"], path, closed=closed)
+        return _any(value, schema["anyOf"], path, definitions, closed=closed)
     if "const" in schema:
         return None if value == schema["const"] else Misfit(path, show(schema["const"]), show(value))
     kind = schema.get("type")
@@ -67,16 +70,24 @@ def _check(value: Any, schema: Mapping[str, Any], path: str, *, closed: bool) ->
     if closed and "enum" in schema and value not in schema["enum"]:
         return Misfit(path, _named(schema), show(value))
     if "properties" in schema:
-        return _object(value, schema, path, closed=closed)
+        return _object(value, schema, path, definitions, closed=closed)
     if "items" in schema:
         for at, one in enumerate(cast("list[Any]", value)):
-            found = _check(one, schema["items"], f"{path}[{at}]", closed=closed)
+            found = _check(one, schema["items"], f"{path}[{at}]", definitions, closed=closed)
             if found is not None:
                 return found
     return None
 
 
-def _object(value: Any, schema: Mapping[str, Any], path: str, *, closed: bool, echoes: bool = False) -> Misfit | None:
+def _object(
+    value: Any,
+    schema: Mapping[str, Any],
+    path: str,
+    definitions: Mapping[str, Any],
+    *,
+    closed: bool,
+    echoes: bool = False,
+) -> Misfit | None:
     if not isinstance(value, dict):
         return Misfit(path, "an object", show(value))
     properties = schema["properties"]
@@ -85,22 +96,23 @@ def _object(value: Any, schema: Mapping[str, Any], path: str, *, closed: bool, e
             return Misfit(f"{path}.{key}", _named(properties[key]), "nothing")
     for key, one in value.items():
         if key in properties:
-            found = _check(one, properties[key], f"{path}.{key}", closed=closed and not (echoes and key in ECHOED))
+            open_ = echoes and key in ECHOED
+            found = _check(one, properties[key], f"{path}.{key}", definitions, closed=closed and not open_)
             if found is not None:
                 return found
     return None
 
 
-def _any(value: Any, branches: list[Any], path: str, *, closed: bool) -> Misfit | None:
+def _any(value: Any, branches: list[Any], path: str, definitions: Mapping[str, Any], *, closed: bool) -> Misfit | None:
     """One branch has to fit. The fault of an object is told by the branch of its `type`, as a reader means it."""
     faults: list[tuple[bool, Misfit]] = []
     kind = value.get("type") if isinstance(value, dict) else None
     types: list[str] = []
     for branch in branches:
-        found = _check(value, branch, path, closed=closed)
+        found = _check(value, branch, path, definitions, closed=closed)
         if found is None:
             return None
-        known = _type_of(branch)
+        known = _type_of(branch, definitions)
         types += [known] if known is not None else []
         meant = known == kind if known is not None else (isinstance(value, dict) == ("$ref" in branch))
         faults.append((meant and isinstance(value, (dict, list, tuple)), found))
@@ -114,9 +126,9 @@ def _any(value: Any, branches: list[Any], path: str, *, closed: bool) -> Misfit 
     return Misfit(path, " or ".join(dict.fromkeys(_named(branch) for branch in branches)), show(value))
 
 
-def _type_of(schema: Mapping[str, Any]) -> str | None:
+def _type_of(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str | None:
     if "$ref" in schema:
-        schema = _definitions()[schema["$ref"][len(_PREFIX) :]]
+        schema = definitions[schema["$ref"][len(_PREFIX) :]]
     found: str | None = schema.get("properties", {}).get("type", {}).get("const")
     return found
 

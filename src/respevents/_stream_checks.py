@@ -11,8 +11,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from respevents._dialect import ERROR_TYPES, is_extension
 from respevents._errors import show
-from respevents._table import ITEMS, TABLE
+from respevents._grammar import ALIASES, READING
+from respevents._table import ITEMS
 from respevents.failures import FailureCode
 
 if TYPE_CHECKING:
@@ -119,9 +121,8 @@ class StreamChecks:
         self._terminal: str | None = None
         self._first = True
         self._replaced = 0
-        self._cut: int | None = None
-        """The output_index of an item that was cut short."""
-        self.reasoning_delta = False
+        self.of_open_responses = False
+        """Something came that OpenAI has otherwise."""
 
     def begin(self, *, continued: bool, number: Any) -> None:
         self._continued = continued
@@ -137,7 +138,7 @@ class StreamChecks:
 
     def running(self, event: dict[str, Any], kind: str) -> _Sum | None:
         """The text that a delta just added to, if it was in order."""
-        row = TABLE.get(kind)
+        row = READING.get(kind)
         item = self._items.get(event.get("output_index", -1))
         if (
             row is None
@@ -179,14 +180,14 @@ class StreamChecks:
 
     def event(self, event: dict[str, Any], kind: str) -> None:
         self.number(event)
-        if kind.startswith("response.reasoning.") or ":" in kind:
-            self.reasoning_delta = self.reasoning_delta or kind.startswith("response.reasoning.")
+        if kind in ALIASES or is_extension(kind):
+            self.of_open_responses = True
         if kind == "error":
             self._error_event(event)
             return
         if "error" in event:
             self._find("error-key-in-event", f"The event has the key error: {show(event['error'])}", "$.error")
-        row = TABLE.get(kind)
+        row = READING.get(kind)
         if row is None:
             return
         if row.scope == "response":
@@ -204,6 +205,8 @@ class StreamChecks:
         if not (isinstance(nested, dict) and "message" in event):
             said = "nested alone" if isinstance(nested, dict) else "flat alone"
             self._find("error-shape", f"The error stands {said}", "$")
+        if isinstance(nested, dict) and nested.get("type") not in ERROR_TYPES:
+            self._find("error-type", f"The error has the type {show(nested.get('type'))}", "$.error.type")
         if told.get("code") is not None:
             self._code(told["code"], told.get("message"), "$.error.code" if told is nested else "$.code")
 
@@ -425,9 +428,6 @@ class StreamChecks:
             item.type = None
         elif item.type not in ITEMS:
             self._find("unknown-item", f"No schema names the item type {show(item.type)}", "$.item.type")
-        if self._cut is not None:
-            said = f"output item {self._cut} was incomplete, and another one follows"
-            self._find("incomplete-item-not-last", said, "$.output_index")
         if item.type in _CALLS and isinstance(call, str):
             if call in self._calls:
                 said = f"output item {self._calls[call]} has the call_id {show(call)} too"
@@ -511,8 +511,6 @@ class StreamChecks:
                     self._find("item-mismatch", f"{key} was {show(added)}, is {show(done)}", f"$.item.{key}")
         if not item.sums and not item.wholes and not item.parts:
             self._unstreamed(item, wire)
-        if wire.get("status") == "incomplete":
-            self._cut = item.index
         status = wire.get("status")
         if isinstance(status, str) and status in {"in_progress", "searching", "generating", "interpreting"}:
             self._find("item-status", f"The done item is {show(wire['status'])}", "$.item.status")
@@ -561,8 +559,8 @@ class StreamChecks:
 
 
 _WHOLE: Final[dict[str | None, Any]] = {
-    **{row.part: row for row in TABLE.values() if row.scope == "part" and row.whole is not None},
-    **{row.type.rpartition(".")[0]: row for row in TABLE.values() if row.scope == "item" and row.whole is not None},
+    **{row.part: row for row in READING.values() if row.scope == "part" and row.whole is not None},
+    **{row.type.rpartition(".")[0]: row for row in READING.values() if row.scope == "item" and row.whole is not None},
 }
 """Kind of text -> the row of the event that says it whole."""
 

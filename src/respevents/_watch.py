@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from respevents._dialect import DONE
 from respevents._errors import ProtocolError, RemoteProtocolError
 from respevents._table import TERMINAL
 from respevents.wire import DEFAULT_MAX_FRAME, Frame, FrameDecoder, decode_json
@@ -44,7 +45,7 @@ class Watch:
     `next_number` is the sequence number the next event should carry: one more than the highest forwarded, or the
     count of events where they carry none. `terminal` is the type of the terminal event, None before it. `started`
     says whether any event but a keepalive went out: then it is too late for `response.created`. `held` counts the bytes
-    of a frame that went out in part, `fed` those the decoder was given.
+    of a frame that went out in part, `fed` those the decoder was given. `marked`: `[DONE]` went out.
     """
 
     __slots__ = (
@@ -60,6 +61,7 @@ class Watch:
         "fed",
         "frame_at",
         "held",
+        "marked",
         "next_number",
         "started",
         "terminal",
@@ -81,6 +83,7 @@ class Watch:
         self.next_number = 0
         self.started = False
         self.terminal: str | None = None
+        self.marked = False
 
     def feed(self, chunk: bytes) -> None:
         """Take bytes that are about to go out.
@@ -147,6 +150,8 @@ class Watch:
 
     def _unreadable(self, data: bytes) -> None:
         """A frame whose data is no JSON object; it went out all the same."""
+        if data.strip() == DONE:
+            self.marked = True
 
     def _keep(self, kind: str, data: bytes) -> None:
         if kind == "response.output_item.done":

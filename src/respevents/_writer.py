@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar, cast
 
 import msgspec
 
+from respevents._dialect import DONE_FRAME
 from respevents._errors import LocalProtocolError, show
-from respevents._generated.tables import EVENTS, FIELDS
-from respevents._output import Item, Joiner, Output
+from respevents._grammar import GRAMMARS
+from respevents._open_responses import OpenResponses
+from respevents._output import Item, Joiner, Output, keys_of
 from respevents._shape import misfit
 from respevents._snapshot import standing
-from respevents.lifecycle import TABLE, ItemState, Lifecycle
+from respevents.lifecycle import ItemState, Lifecycle
 from respevents.wire import frame_bytes, to_wire
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from respevents._dialect import Dialect
     from respevents.lifecycle import Violation
 
 __all__ = ["Random", "Writer", "expect", "sendable", "step", "wrong"]
@@ -68,7 +71,9 @@ class Writer:
     __slots__ = (
         "_inside",
         "_made",
+        "_rules",
         "base",
+        "grammar",
         "handles",
         "machine",
         "number",
@@ -80,12 +85,20 @@ class Writer:
     )
 
     def __init__(
-        self, base: dict[str, Any], *, starting_after: int | None, overlap: bool, obfuscation: Random | None
+        self,
+        base: dict[str, Any],
+        *,
+        dialect: Dialect,
+        starting_after: int | None,
+        overlap: bool,
+        obfuscation: Random | None,
     ) -> None:
         self.base = base
         """The Response as announced, or to be announced."""
-        self.machine = Lifecycle(continued=starting_after is not None)
-        self.output = Output(self.machine)
+        self.grammar = GRAMMARS[dialect]
+        self.machine = Lifecycle(continued=starting_after is not None, table=self.grammar.table)
+        self.output = Output(self.machine, self.grammar)
+        self._rules = OpenResponses() if dialect == "open-responses" else None
         self.number = 0 if starting_after is None else starting_after + 1
         """Of the next event."""
         self.transcript = Joiner()
@@ -131,13 +144,26 @@ class Writer:
         self.output.items[index] = known = Item(index, wire)
         known.done = True
         self.machine.items[index] = ItemState(wire["type"], "done")
+        if self._rules is not None:
+            self._rules.feed({"type": "response.output_item.done", "output_index": index, "item": wire})
+
+    def obey(self, event: Mapping[str, Any]) -> None:
+        """Refuse what the dialect forbids. The lifecycle table cannot say it: a type without a row is free there."""
+        if self._rules is not None:
+            self.refuse(next(self._rules.violations(event), None))
+
+    def sealed(self, frame: bytes) -> bytes:
+        """A frame with what the dialect has behind the terminal event."""
+        return frame + DONE_FRAME if self._rules is not None and self.machine.ended else frame
 
     def add(self, wire: dict[str, Any]) -> tuple[bytes, Item]:
         """Add an item, and close those before it. What the caller put into it is looked at before anything is sent."""
         kind = "response.output_item.added"
         index = len(self.machine.items)
         event = {"type": kind, "output_index": index, "item": wire}
-        self.distinct(to_wire(event)["item"])
+        known = to_wire(event)
+        self.obey(known)
+        self.distinct(known["item"])
         out = self.run(kind)
         if not self.overlap:
             items = self.output.open_items()
@@ -184,8 +210,16 @@ class Writer:
         return out
 
     def check_closable(self, items: Iterable[Item], status: str | None) -> None:
-        """Nothing may be made up: a command's exit code has to be given."""
+        """Nothing may be made up: a command's exit code has to be given. Nor may the dialect's order be broken."""
         for item in items:
+            if self._rules is not None and status == "incomplete" and item.index < self._rules.last():
+                raise LocalProtocolError(
+                    f"Output item {item.index} is not the last one, so it cannot be incomplete",
+                    event="response.output_item.done",
+                    state=self.machine.state,
+                    expected=f"output item {item.index} closed as completed",
+                    fix="Call .done() of it first: in Open Responses only the last item may be incomplete.",
+                )
             parts = self.machine.items[item.index].parts.values()
             written = any(part.kind == "output" and part.state == "bare" for part in parts)
             if status is None and (written or any(joiner.held for joiner in item.writing.values())):
@@ -211,23 +245,24 @@ class Writer:
         return self.emit({"type": kind, "response": standing(self.base, status, output, **extra)})
 
     def emit_delta(self, event: dict[str, Any]) -> bytes:
-        if self.obfuscation is not None and "obfuscation" in FIELDS[EVENTS[event["type"]]]:
+        if self.obfuscation is not None and "obfuscation" in keys_of(event["type"]):
             event["obfuscation"] = "".join(self.obfuscation.choices(_PADDING, k=-len(event["delta"]) % 16))
         return self.emit(event)
 
     def emit(self, event: dict[str, Any]) -> bytes:
         """Look at an event, write it, and only then let it count."""
         event["sequence_number"] = self.number
+        self.obey(event)
         self.refuse(self.machine.check(event))
         wire = to_wire(event)
         self.fit(wire)
         frame = frame_bytes(wire["type"], _encode(wire))
         self.take(wire["type"], wire)
-        return self.made(frame)
+        return self.made(self.sealed(frame))
 
     def fit(self, wire: dict[str, Any]) -> None:
         """What the caller put into an event has the shape that the strict schema gives it."""
-        found = misfit(wire, EVENTS[wire["type"]])
+        found = misfit(wire, self.grammar.definitions[wire["type"]], self.grammar.version)
         # The type of a whole item was looked at where it was given: one newer than the set is let through on purpose.
         if found is not None and not _ITEM_TYPE.match(found.path):
             raise LocalProtocolError(
@@ -242,7 +277,9 @@ class Writer:
 
     def take(self, kind: str, wire: dict[str, Any]) -> None:
         self.machine.feed(wire)
-        self.output.absorb(TABLE.get(kind), wire)
+        if self._rules is not None:
+            self._rules.feed(wire)
+        self.output.absorb(self.grammar.table.get(kind), wire)
         self.number += 1
 
     def refuse(self, violation: Violation | None) -> None:
@@ -270,7 +307,7 @@ class Writer:
                 what, event=kind, state=self.machine.state, path=path, expected=expected, got=show(got), fix=fix
             )
 
-        row = TABLE.get(kind)
+        row = self.grammar.table.get(kind)
         if row is None:
             return
         if row.scope == "response" and kind != "error":

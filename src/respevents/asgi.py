@@ -20,17 +20,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from respevents._dialect import checked_dialect
 from respevents._errors import ProtocolError, show
 from respevents._route import wrap_route
 from respevents.classifier import HTTPAnswer, engine_named
 from respevents.classifier import classify as _classify
-from respevents.failures import Cause, Failure, Policy
+from respevents.failures import Cause, Failure, Policy, policy_of
 from respevents.relay import Relay, checked_repairs
 from respevents.wire import DEFAULT_MAX_FRAME, decode_json
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    from respevents._dialect import Dialect
     from respevents._ending import OnFailure
     from respevents.relay import OnNotice
 
@@ -81,10 +83,11 @@ class ResponsesGuardMiddleware:
     outside of this middleware), what a client that hung up would not read.
 
     `classify` takes an exception or an `HTTPAnswer` and gives a `Failure` (default: `respevents.classify`, told the
-    `engine`). `repairs` are those of `Relay`. Each setting left None comes from the environment, where there is one:
-    RESPEVENTS_PATHS and RESPEVENTS_REPAIRS (comma-separated), RESPEVENTS_POLICY (default, tensorrt_llm, gateway,
-    codex), RESPEVENTS_STREAM_REJECTIONS (causes, comma-separated), RESPEVENTS_WORDING, RESPEVENTS_EXPOSE,
-    RESPEVENTS_ENGINE, RESPEVENTS_MAX_REQUEST, RESPEVENTS_MAX_ANSWER and RESPEVENTS_MAX_FRAME (bytes).
+    `engine`). `repairs` and `dialect` are those of `Relay`. Each setting left None comes from the environment, where
+    there is one: RESPEVENTS_PATHS and RESPEVENTS_REPAIRS (comma-separated), RESPEVENTS_POLICY (default, tensorrt_llm,
+    gateway, codex), RESPEVENTS_DIALECT, RESPEVENTS_STREAM_REJECTIONS (causes, comma-separated), RESPEVENTS_WORDING,
+    RESPEVENTS_EXPOSE, RESPEVENTS_ENGINE, RESPEVENTS_MAX_REQUEST, RESPEVENTS_MAX_ANSWER and RESPEVENTS_MAX_FRAME
+    (bytes).
     Raises TypeError or ValueError at once, naming the setting, for one that is wrong.
     """
 
@@ -94,6 +97,7 @@ class ResponsesGuardMiddleware:
         *,
         paths: Iterable[str] | None = None,
         policy: Policy | None = None,
+        dialect: Dialect | None = None,
         classify: Callable[[Any], Failure] | None = None,
         engine: str | None = None,
         repairs: Collection[str] | None = None,
@@ -109,9 +113,10 @@ class ResponsesGuardMiddleware:
         if isinstance(paths, str):
             raise TypeError(f"paths: expected a collection of paths, got {show(paths)}. Write [{paths!r}].")
         self.paths = tuple(_path(path) for path in (_listed("PATHS", ["/v1/responses"]) if paths is None else paths))
-        self.policy = _policy() if policy is None else policy
-        if not isinstance(self.policy, Policy):
+        chosen = _policy() if policy is None else policy
+        if not isinstance(chosen, Policy):
             raise TypeError(f"policy: expected a Policy, got {show(policy)}")
+        self.policy = policy_of(chosen, _dialect() if dialect is None else dialect)
         self.engine = (_environment("ENGINE") or None) if engine is None else engine
         if self.engine is not None and engine_named(self.engine) is None:
             logging.getLogger("respevents").warning("engine: no rules for %s, it is inferred", show(self.engine))
@@ -519,6 +524,14 @@ def _bytes(name: str, given: int | None, default: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"{where}: expected a number of bytes, got {show(value)}")
     return value
+
+
+def _dialect() -> Dialect | None:
+    name = _environment("DIALECT")
+    try:
+        return checked_dialect(name) if name else None
+    except ValueError as error:
+        raise ValueError(f"RESPEVENTS_DIALECT: {error}") from None
 
 
 def _policy() -> Policy:

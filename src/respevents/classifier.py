@@ -42,7 +42,7 @@ _MACROS: Final = {
 _CHAIN: Final = 8
 """Exceptions of one chain or group that are looked at."""
 
-_FINISH: Final = {
+FINISH_CAUSES: Final = {
     "abort": Cause.CANCELLED,
     "aborted": Cause.CANCELLED,
     "cancelled": Cause.CANCELLED,
@@ -52,6 +52,7 @@ _FINISH: Final = {
     "timed_out": Cause.TIMEOUT,
     "content_filter": Cause.CONTENT_POLICY,
 }
+"""What engines call the end of a generation that is a failure; anything else is an error of the engine."""
 
 
 class HTTPAnswer(NamedTuple):
@@ -205,7 +206,7 @@ def _finish(finish: FinishReason, engine: str | None) -> Failure:
         failure = _failure(_envelopes.from_text(finish.message), engine, {"finish_reason": finish.reason})
         if failure.rule is not None:
             return failure
-    cause = _FINISH.get(str(finish.reason).lower(), Cause.ENGINE_ERROR)
+    cause = FINISH_CAUSES.get(str(finish.reason).lower(), Cause.ENGINE_ERROR)
     message = finish.message or f"The engine ended the generation: {finish.reason}."
     return Failure(cause=cause, message=safe_text(message), rule="finish-reason", engine=engine)
 

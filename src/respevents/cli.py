@@ -31,13 +31,19 @@ class _Command(NamedTuple):
 
 
 _COMMANDS = (
+    _Command(
+        "check-sdk", "respevents._cli_check_sdk", "compare the events of the installed openai SDK with a schema set"
+    ),
+    _Command("check", "respevents._cli_check", "check a running server: text, tools, endings, over-long prompts"),
     _Command("classify", "respevents._cli_classify", "say what an engine's error is: cause, code, rule"),
     _Command("codes", "respevents._cli_codes", "list the failure codes, and what clients do on them"),
     _Command("demo", "respevents._demo", "show a good stream and a failing one, served and read over HTTP"),
     _Command("diff", "respevents._diff", "compare two captures, event by event"),
     _Command("explain", "respevents._cli_explain", "say what a finding or a failure code means, and how to mend it"),
     _Command("fmt", "respevents._fmt", "write a capture in canonical bytes, or list what is not"),
+    _Command("read", "respevents._cli_read", "say what named clients do with a captured answer, and why"),
     _Command("record", "respevents._cli_record", "pass requests through to a server and keep its event streams"),
+    _Command("schema", "respevents._cli_schema", "list, show, export and compare the schema sets"),
     _Command("serve", "respevents._cli_serve", "serve scripted answers, good and broken, to try a client against"),
     _Command("show", "respevents.show", "show a capture as a timeline, in the terminal or as a page"),
     _Command("validate", "respevents._cli_validate", "check captured streams: what is wrong, and whom it breaks"),

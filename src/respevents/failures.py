@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 import msgspec
 
 from respevents._catalogue import CATALOGUE, Cause, CauseFacts, CodeFacts, Ending, FailureCode
+from respevents._dialect import DIALECTS, ERROR_TYPES, Dialect, checked_dialect
 from respevents._errors import show
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ __all__ = [
     "Policy",
     "RequestRejected",
     "error_envelope",
+    "policy_of",
     "safe_text",
 ]
 
@@ -48,6 +50,9 @@ Exposure = Literal["nothing", "class", "message", "class_message"]
 message, or both as `ClassName: message`. Without an exception the last is the message, and `class` the sentence."""
 
 _BY_CODE: Final[Mapping[str, FailureCode]] = {member.value: member for member in FailureCode}
+
+_OF_THE_MODEL: Final = frozenset({Cause.ENGINE_ERROR})
+"""Causes that Open Responses calls a `model_error`: "the model failed while processing an otherwise valid request"."""
 
 _EXPOSURES: Final = ("nothing", "class", "message", "class_message")
 
@@ -184,14 +189,25 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         return (policy or Policy.default).endings.get(self.cause, self.ending)
 
     def type_for(self, policy: Policy | None = None) -> str:
-        """`error.type` under a policy: the failure's own, or the one that fits the code."""
-        chosen = (policy or Policy.default).error_types.get(self.cause, self.error_type)
+        """`error.type` under a policy: the failure's own, or the one that fits the code. In Open Responses it is one
+        of five, by the failure's status.
+        """
+        policy = policy or Policy.default
+        chosen = policy.error_types.get(self.cause, self.error_type)
+        if policy.dialect == "open-responses" and self.cause not in policy.error_types:
+            return chosen if chosen in ERROR_TYPES else self._open_type()
         if chosen is not None:
             return chosen
         known = _BY_CODE.get(self.code_for(policy) or "")
         if known is not None:
             return known.facts.error_type
         return "invalid_request_error" if self.http_status < 500 else "server_error"
+
+    def _open_type(self) -> str:
+        if self.cause in _OF_THE_MODEL:
+            return "model_error"
+        named = {404: "not_found", 429: "too_many_requests"}
+        return named.get(self.http_status, "invalid_request" if self.http_status < 500 else "server_error")
 
     def said(self, policy: Policy | None = None) -> str:
         """What the client is told. Text that may hold internals is told only as far as the policy exposes it."""
@@ -242,9 +258,10 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
         message = self.said(policy)
         code = policy.event_codes.get(self.cause, self.code_for(policy))
         event: dict[str, Any] = {"type": "error"}
-        if policy.error_shape != "nested":
+        shape = "nested" if policy.dialect == "open-responses" else policy.error_shape
+        if shape != "nested":
             event |= {"code": code, "message": message, "param": self.param}
-        if policy.error_shape != "flat":
+        if shape != "flat":
             event["error"] = {
                 "type": self.type_for(policy),
                 "code": code,
@@ -295,6 +312,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     stream_rejections: frozenset[Cause] = frozenset({Cause.CONTEXT_LENGTH_EXCEEDED})
     """Causes that answer a streamed request with HTTP 200 and the failure frames although nothing was sent yet;
     the others keep their HTTP status. Codex before 0.169 understands over-length only in the stream."""
+    dialect: Dialect = "openai"
+    """`open-responses`: the nested error alone, `response.failed` behind it and `[DONE]` at the end, and `error.type`
+    is one of that specification. A flat shape, or `failed,error`, is refused with it."""
 
     default: ClassVar[Policy]
     tensorrt_llm: ClassVar[Policy]
@@ -313,6 +333,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
             fill(self, "expose", exposed)
         else:
             fill(self, "expose", _exposure(self.expose))
+        _one_of("Policy", "dialect", self.dialect, DIALECTS)
+        if self.dialect == "open-responses":
+            # Open Responses, Errors: nested, and "followed by a `response.failed` event".
+            _one_of("open-responses Policy", "error_shape", self.error_shape, ("both", "nested"))
+            _one_of("open-responses Policy", "tail", self.tail, ("error,failed", "failed"))
         for name in ("codes", "event_codes", "error_types", "endings"):
             fill(self, name, _by_cause(name, getattr(self, name)))
         for cause, ending in self.endings.items():
@@ -326,6 +351,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def replace(self, **changes: Any) -> Policy:
         """The same policy but for `changes`."""
         return msgspec.structs.replace(self, **changes)
+
+
+def policy_of(policy: Policy | None, dialect: Dialect | None = None) -> Policy:
+    """The policy, in the dialect where one is given. Raises ValueError for one that the policy cannot be told in."""
+    policy = policy or Policy.default
+    return policy if dialect in {None, policy.dialect} else policy.replace(dialect=checked_dialect(dialect))
 
 
 def _exposure(value: object) -> str:

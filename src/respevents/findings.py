@@ -14,7 +14,9 @@ import msgspec
 __all__ = ["BY_NAME", "CLIENTS", "LIFECYCLE", "RULES", "Rule", "Severity"]
 
 Severity = Literal["error", "warning", "info"]
-Layer = Literal["framing", "json", "schema", "lifecycle", "ids", "sequence", "accumulation", "usage", "ending"]
+Layer = Literal[
+    "server", "framing", "json", "schema", "lifecycle", "ids", "sequence", "accumulation", "usage", "ending"
+]
 
 CLIENTS: Final = ("codex", "openai-python", "openai-node", "openai-go", "ai-sdk")
 
@@ -25,7 +27,8 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     layer: Layer
-    severity: Severity
+    severity: Severity | Literal["off"]
+    """`off`: a rule of the other dialect alone."""
     why: str
     """What says so: the protocol, or what was seen."""
     breaks: str
@@ -41,7 +44,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 def _rule(
     number: int,
     name: str,
-    severity: Severity,
+    severity: Severity | Literal["off"],
     why: str,
     breaks: str,
     fix: str,
@@ -50,11 +53,11 @@ def _rule(
     open_responses: Severity | Literal["off"] | None = None,
 ) -> Rule:
     layers: dict[int, Layer] = {
-        1: "framing", 2: "json", 3: "schema", 4: "lifecycle", 5: "ids", 6: "sequence", 7: "accumulation", 8: "usage",
-        9: "ending",
+        0: "server", 1: "framing", 2: "json", 3: "schema", 4: "lifecycle", 5: "ids", 6: "sequence", 7: "accumulation",
+        8: "usage", 9: "ending",
     }  # fmt: skip
     return Rule(
-        id=f"RE{number}",
+        id=f"RE{number:03}",
         name=name,
         layer=layers[number // 100],
         severity=severity,
@@ -71,20 +74,76 @@ _SSE = "WHATWG HTML, server-sent events"
 _ALL = "codex openai-python openai-node openai-go ai-sdk"
 
 _rules = (
+    # ---- the server: what no stream alone shows, found by `respevents check`
+    _rule(1, "answer-missing", "error", "Every request is answered.", "Clients wait, then raise and ask again.",
+          "Answer every request, a failing one with an HTTP status.", _ALL),
+    _rule(2, "answer-unfinished", "error", "A body ends with its last chunk, and in time.",
+          "Every SDK raises, even after response.completed; Codex before 0.169 forgets the code of a failure.",
+          "Close the body after the terminal event, on every path.", _ALL),
+    _rule(3, "answer-refused", "error", "A plain request of the API is answered.", "The client shows the error.",
+          "Take the request, or say in the error that it is not supported."),
+    _rule(4, "not-streamed", "error", "stream: true is answered with text/event-stream.",
+          "SDKs read JSON as a stream without events, and stay silent.", "Stream the answer, its failure too.", _ALL),
+    _rule(5, "not-a-response", "error", "Without stream: true the answer is one response object as JSON.",
+          "SDKs hand out an object without output.", "Send the response of the terminal event as the body."),
+    _rule(6, "redirected", "error", "The API answers at the address it was asked at.",
+          "A client that follows sends prompt and key elsewhere; one that does not has no answer.",
+          "Answer at the address itself, with and without a slash at its end."),
+    _rule(7, "request-failed", "error", "A plain request of the API does not fail.", "The client shows the error.",
+          "Read its message and the server's log."),
+    _rule(8, "error-envelope", "warning",
+          "An HTTP error is {error: {message, type, param, code}}; code is a text or null.",
+          "SDKs show the whole body as the message; Codex reads no code that is a number.",
+          "Send `respevents.error_envelope(failure)`.", "codex"),
+    _rule(9, "refused-as-fault", "error", "A request at fault is refused with a 4xx status, or a code that stops.",
+          "Codex sends the request 30 times on a 5xx status, the SDKs 3 times.", "Check the request first: HTTP 400.",
+          "codex"),
+    _rule(10, "invalid-accepted", "warning", "A request that is none of the API's is refused.",
+          "A client's mistake reads as an odd answer.", "Check the request against the API: HTTP 400."),
+    _rule(11, "model-accepted", "info", "OpenAI answers an unknown model with 404; many servers have one model only.",
+          "A misspelt model goes unnoticed.", "Nothing, if it is meant."),
+    _rule(12, "model-not-told", "warning", "An unknown model is model_not_found, HTTP 404.",
+          "Clients cannot tell it from another mistake.", "Send 404 with the code model_not_found."),
+    _rule(13, "over-long-untold", "error", "An over-long prompt fails with the code context_length_exceeded: in the "
+          "stream, or as HTTP 400 where nothing is streamed.",
+          "Codex compacts the conversation on that code, and on no other.",
+          "Send `rejected_stream(failure)`, or put ResponsesGuardMiddleware in front.", "codex"),
+    _rule(14, "over-long-before-stream", "warning", "A streamed over-long prompt fails in the stream.",
+          "Codex before 0.169 takes the HTTP error for an invalid request and does not compact.",
+          "Answer 200 with the failing stream: `rejected_stream(failure)`."),
+    _rule(15, "over-long-shortened", "error", "truncation is disabled unless it is asked for.",
+          "The model answers another question than the one that was asked, and nobody knows.",
+          "Refuse the prompt with context_length_exceeded."),
+    _rule(16, "tool-not-called", "error", 'tool_choice: "required" makes the model call a tool.',
+          "Agents wait for a call that never comes.", "Constrain the output, or refuse the request as not supported."),
+    _rule(17, "schema-ignored", "error", "What is asked for by a strict JSON schema fits it.",
+          "Clients that parse it fail.", "Constrain the output, or refuse the request as not supported."),
+    _rule(18, "length-untold", "error",
+          "An answer cut at max_output_tokens is incomplete, with the reason max_output_tokens.",
+          "A cut answer reads as a whole one.", 'End it with `stream.incomplete("max_output_tokens")`.'),
+    _rule(19, "snapshot-differs", "warning", "Streamed or not, the response has the same fields.",
+          "Clients that read one form miss fields of the other.", "Build both from one place."),
+    _rule(20, "streams-mixed", "error", "Two answers share no id and no text.", "One user reads the other's answer.",
+          "Keep the state of a stream in the stream.", _ALL),
+    _rule(21, "server-lost", "error", "A client that hangs up is no fault of the server.",
+          "One closed window takes the server away from everyone.", "Stop the generation, and nothing else."),
+    _rule(22, "models-form", "warning", "GET /v1/models is {object: list, data: [{id, ...}]}.",
+          "Clients show no models to choose from.", "Send that form, or no such address."),
     # ---- framing
     _rule(101, "empty-stream", "error", "A stream begins with response.created.", "Every client waits for nothing.",
           "Send response.created and response.in_progress first.", _ALL),
     _rule(102, "event-line-missing", "info", "OpenAI's servers send `event:` in every frame.",
           "Readers that dispatch on the event name; the SDKs read `type` in the data.",
           "Write `event: <type>` before the data.", strict="warning", open_responses="error"),
-    _rule(103, "event-line-mismatch", "error", "The event name is the type of the event in every capture.",
+    _rule(103, "event-line-mismatch", "error",
+          "The event name is the type of the event in every capture; Open Responses says MUST.",
           "EventSource readers call the wrong handler.", "Write the type of the event as its name.", "openai-go"),
     _rule(104, "data-before-event", "warning", "OpenAI writes `event:` first; Bedrock was seen to write it last.",
           "Readers that split on `event:`.", "Write `event:` before `data:`."),
     _rule(105, "done-marker", "info", "OpenAI sends no `[DONE]` on /v1/responses; OpenRouter and LiteLLM do.",
           "Readers that parse every data line as JSON.", "Leave it out; the terminal event ends the stream.",
           strict="warning", open_responses="off"),
-    _rule(106, "done-marker-missing", "info", "Open Responses: the terminal frame MUST be `[DONE]`.",
+    _rule(106, "done-marker-missing", "off", "Open Responses: the terminal frame MUST be `[DONE]`.",
           "Clients of that dialect wait for it.", "Send `data: [DONE]` last.", open_responses="error"),
     _rule(107, "line-ends", "info", "OpenAI writes LF; CRLF is legal.", "Byte comparisons.", "Write LF."),
     _rule(108, "bare-cr", "warning", f"{_SSE}: a lone CR ends a line.",
@@ -101,7 +160,8 @@ _rules = (
           "Answer errors before the stream with an HTTP status, and in it with events.", _ALL),
     _rule(113, "event-without-data", "error", f"{_SSE}: a frame without data is no event.",
           "openai-python raises on the empty data.", "Send the data with the event.", "openai-python openai-node"),
-    _rule(114, "id-or-retry-line", "info", "OpenAI writes neither.", "EventSource readers reconnect by them.",
+    _rule(114, "id-or-retry-line", "info", "OpenAI writes neither, and servers of Open Responses SHOULD NOT.",
+          "EventSource readers reconnect by them.",
           "Leave `id:` and `retry:` out.", open_responses="warning"),
     _rule(115, "after-done-marker", "error", "`[DONE]` ends the stream.", "Clients have stopped reading.",
           "Send `[DONE]` last, and once."),
@@ -131,13 +191,20 @@ _rules = (
     _rule(302, "field-shape", "error", "The value has another type or form than the set gives it.",
           "Typed clients fail, untyped ones misread it.", "Send a value of that form."),
     _rule(303, "unknown-event", "info", "No schema set names the event type.", "Clients skip it.",
-          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error"),
+          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error", open_responses="off"),
     _rule(304, "unknown-field", "info", "The schema names no such field.", "Clients ignore it.",
           "Nothing, if it is meant.", strict="error"),
     _rule(305, "unknown-item", "info", "No schema set names the item type.", "Clients drop the item without a word.",
-          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error"),
+          "Nothing, if it is meant; an extension is named `slug:type`.", strict="error", open_responses="off"),
     _rule(306, "type-missing", "error", "An event names its type in the data.", "No client knows what it is.",
           "Send `type` in every event; the `event:` line does not replace it.", _ALL),
+    _rule(307, "extension-name", "off", "Open Responses: what is not of the specification MUST be named `slug:type`.",
+          "Names of two implementors collide; its compliance tests fail on any other event.",
+          "Name your own events and items with your slug, OpenAI's hosted tools too.", open_responses="error"),
+    _rule(308, "item-status-missing", "off",
+          "Open Responses: every item MUST have id, type and status; its schema has none for reasoning.",
+          "Clients cannot tell whether an item is whole.",
+          "Give every item a status, reasoning too.", open_responses="warning"),
     # ---- lifecycle: the machine's own rules
     _rule(401, "not-started", "error", "response.created comes first.", "Stream helpers raise.",
           "Send response.created and response.in_progress first.", "openai-python openai-node"),
@@ -181,6 +248,9 @@ _rules = (
           "Send nothing after the terminal event."),
     _rule(417, "second-terminal", "error", "A stream has one terminal event.",
           "Some clients take the first, some the last.", "End the stream once."),
+    _rule(420, "content-part-missing", "off", "Open Responses: streamed content MUST be backed by a content part.",
+          "Clients have no part to put the reasoning in.",
+          "Send response.content_part.added before the text.", open_responses="error"),
     # ---- ids
     _rule(501, "response-id-changed", "error", "The id of a response is the same in every event.",
           "previous_response_id fails.", "Keep the id that response.created announced."),
@@ -279,16 +349,25 @@ _rules = (
           "Codex compacts on context_length_exceeded and retries in vain on anything else.",
           "Send the code of the cause.", "codex"),
     _rule(910, "error-shape", "info", "OpenAI's servers nest the error; the API document has it flat.",
-          "Readers of one shape.", 'Send both: error_shape="both".', open_responses="warning"),
+          "Readers of one shape.", 'Send both: error_shape="both".', open_responses="off"),
     _rule(911, "error-message-missing", "error", "An `error` event says what failed.",
           "openai-go aborts with an empty message.", "Send code and message.", "openai-go"),
     _rule(912, "error-key-in-event", "error", "Only `error` events have a top-level `error`.",
           "openai-go aborts the stream, even when it is null.", "Leave the key out.",
           "openai-go openai-python openai-node"),
-    _rule(913, "incomplete-item-not-last", "info", "Open Responses: an incomplete item is the last one.",
-          "Clients of that dialect.", "End the response with the incomplete item.", open_responses="error"),
+    _rule(913, "incomplete-item-not-last", "off",
+          "Open Responses: an incomplete item MUST be the last one, in a response that is incomplete.",
+          "Clients go on from an item that is none.", "End with the incomplete item and response.incomplete.",
+          open_responses="error"),
     _rule(914, "completed-with-error", "error", "A completed response has no error.", "Clients that read `error` fail.",
           "Send error: null, or response.failed."),
+    _rule(917, "error-not-nested", "off", "Open Responses: an `error` event has its error under the key `error`.",
+          "Readers of the dialect find no error.", 'Send {"type": "error", "error": {...}}.', open_responses="error"),
+    _rule(918, "error-after-terminal", "off", "Open Responses: an error is followed by response.failed.",
+          "Clients have stopped reading.", "Send the `error` event first.", open_responses="error"),
+    _rule(919, "error-type", "off", "Open Responses names five types of error; its own example has OpenAI's.",
+          "Clients that decide by the type whether to ask again.",
+          "Send server_error, invalid_request, not_found, model_error or too_many_requests.", open_responses="info"),
     _rule(916, "internals-exposed", "warning", "An error message holds a traceback or a path of the server.",
           "Whoever reads it learns how the server is built.", "Say what the client can act on, and log the rest."),
     _rule(915, "completed-empty", "warning", "The response is completed and has no output item at all.",

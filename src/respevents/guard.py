@@ -16,6 +16,7 @@ from respevents._errors import show
 from respevents.failures import Failure
 
 if TYPE_CHECKING:
+    from respevents._dialect import Dialect
     from respevents._ending import Classify, OnFailure
     from respevents.classifier import HTTPAnswer
     from respevents.failures import Policy
@@ -34,6 +35,7 @@ def guard_stream(
     request: Mapping[str, Any] | None = None,
     classify: Classify | Failure | None = None,
     policy: Policy | None = None,
+    dialect: Dialect | None = None,
     on_failure: OnFailure | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """Forward a source as the bytes of a body that always ends with a terminal event.
@@ -46,7 +48,9 @@ def guard_stream(
     Without it that is `classify`; a server that knows its engine says so, with
     `functools.partial(classify, engine="vllm")`. A `RequestRejected` is the failure it carries, a source that stops
     early an `internal_error`. What was announced (`id`, `model`, `created_at`, the whole snapshot) stays; the
-    arguments stand in for what was not: `created_at` in seconds, `request` as for `ResponseStream`.
+    arguments stand in for what was not: `created_at` in seconds, `request` as for `ResponseStream`. `dialect` is the
+    one that the source speaks: in Open Responses the body ends with one `[DONE]`, whether the source sends it or not,
+    and what it sends after its own is dropped when there was no terminal event before it.
 
     `on_failure` is called with every `Failure`, hang-ups and those after the terminal event included, before the
     failure frames go out; `failure.exception` is the exception. What it raises is logged and changes nothing. Without
@@ -55,7 +59,7 @@ def guard_stream(
     The generator raises only what the policy asks for (`reraise`) and what is raised again always: hang-ups,
     `KeyboardInterrupt` and `SystemExit`. Raises TypeError or ValueError at once for a wrong argument.
     """
-    guard = Guard(model, id, created_at, request, classify, policy, on_failure)
+    guard = Guard(model, id, created_at, request, classify, policy, on_failure, dialect)
     if not isinstance(source, AsyncIterable):
         source = _Lifted(_iterable(source, "an async iterable (or a plain one)"))
     return _AsyncBody(guard, source)
@@ -70,10 +74,11 @@ def guard_stream_sync(
     request: Mapping[str, Any] | None = None,
     classify: Classify | Failure | None = None,
     policy: Policy | None = None,
+    dialect: Dialect | None = None,
     on_failure: OnFailure | None = None,
 ) -> Generator[bytes, None, None]:
     """`guard_stream` for plain generators."""
-    guard = Guard(model, id, created_at, request, classify, policy, on_failure)
+    guard = Guard(model, id, created_at, request, classify, policy, on_failure, dialect)
     return _Body(guard, _iterable(source, "an iterable"))
 
 
@@ -85,6 +90,7 @@ def rejected_stream(
     created_at: int | None = None,
     request: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
+    dialect: Dialect | None = None,
 ) -> AsyncGenerator[bytes, None]:
     """The body of a streamed request that was refused before anything was generated, one frame at a time.
 
@@ -92,7 +98,7 @@ def rejected_stream(
     What is no `Failure` yet (an exception, a text, an answer of another server) is classified. Raises TypeError or
     ValueError at once for a wrong argument.
     """
-    return _one_by_one(_rejected(failure, model, id, created_at, request, policy))
+    return _one_by_one(_rejected(failure, model, id, created_at, request, policy, dialect))
 
 
 async def _one_by_one(frames: list[bytes]) -> AsyncGenerator[bytes, None]:
@@ -108,9 +114,10 @@ def rejected_frames(
     created_at: int | None = None,
     request: Mapping[str, Any] | None = None,
     policy: Policy | None = None,
+    dialect: Dialect | None = None,
 ) -> bytes:
     """The bytes of `rejected_stream` in one piece."""
-    return b"".join(_rejected(failure, model, id, created_at, request, policy))
+    return b"".join(_rejected(failure, model, id, created_at, request, policy, dialect))
 
 
 def _rejected(
@@ -120,6 +127,7 @@ def _rejected(
     created_at: int | None,
     request: Mapping[str, Any] | None,
     policy: Policy | None,
+    dialect: Dialect | None,
 ) -> list[bytes]:
     if not isinstance(failure, Failure):
         if failure is None:  # pyright: ignore[reportUnnecessaryComparison]
@@ -127,8 +135,9 @@ def _rejected(
         from respevents.classifier import classify
 
         failure = classify(failure)
-    guard = Guard(model, response_id, created_at, request, None, policy, None)
-    return guard.ending_frames(failure)
+    guard = Guard(model, response_id, created_at, request, None, policy, None, dialect)
+    frames = guard.ending_frames(failure)
+    return [*frames, guard.mark()] if frames and guard.policy.dialect == "open-responses" else frames
 
 
 async def _drive(guard: Guard, source: AsyncIterable[Any]) -> AsyncGenerator[bytes, None]:

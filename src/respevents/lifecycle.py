@@ -72,13 +72,14 @@ class Lifecycle:
     """The machine. Feed it every event in order: our Structs or mappings. It keeps no text.
 
     `continued` is a stream that starts in the middle (`GET /responses/{id}?stream=true&starting_after=N`): items
-    whose start was not seen are taken as they come.
+    whose start was not seen are taken as they come. `table` has the rows of another dialect.
     """
 
-    __slots__ = ("audio", "continued", "items", "state")
+    __slots__ = ("audio", "continued", "items", "state", "table")
 
-    def __init__(self, *, continued: bool = False) -> None:
+    def __init__(self, *, continued: bool = False, table: Mapping[str, Row] = TABLE) -> None:
         self.continued = continued
+        self.table = table
         self.state = "continued" if continued else "idle"
         self.items: dict[int, ItemState] = {}
         self.audio: dict[str, PartState] = {}
@@ -148,7 +149,7 @@ class _Look:
         self.machine = machine
         self.read = read = _reader(event)
         self.kind = kind = read("type")
-        self.row = row = TABLE.get(kind, FREE) if isinstance(kind, str) else FREE
+        self.row = row = machine.table.get(kind, FREE) if isinstance(kind, str) else FREE
         self.item: ItemState | None = None
         self.part: PartState | None = None
         self.index: int | None = None
@@ -196,7 +197,7 @@ class _Look:
                 "not-started", state, "response.created", "send response.created and response.in_progress first"
             )
         expected = ", ".join(
-            sorted(other.type for other in TABLE.values() if state in other.after and other.scope == "response")
+            sorted(other.type for other in machine.table.values() if state in other.after and other.scope == "response")
         )
         if inside or row.scope == "free":
             return self._fault("response-order", state, expected, "send response.in_progress before any item")
@@ -442,7 +443,7 @@ class _Look:
         kind = row.part if self.part is None else self.part.kind
         expected = [
             other.type
-            for other in TABLE.values()
+            for other in self.machine.table.values()
             if other.index == row.index
             and (state in other.after or (state in other.stay and other.count is None))
             and (kind is None or other.part is None or other.part == kind)
@@ -494,12 +495,11 @@ class _Look:
         following = self._following(state, self.item.type)
         return self._fault("item-order", self._where(), following, f"send {following} here")
 
-    @staticmethod
-    def _following(state: str, kind: str) -> str:
+    def _following(self, state: str, kind: str) -> str:
         """The events an item may go on with."""
         names = [
             row.type
-            for row in TABLE.values()
+            for row in self.machine.table.values()
             if row.scope == "item" and kind in row.items and (state in row.after or state in row.stay)
         ]
         if state in (ITEMS[kind].ready if kind in ITEMS else ("added",)):

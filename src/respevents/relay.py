@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from respevents._dialect import DONE
 from respevents._ending import Guard, told_failure
 from respevents._errors import LocalProtocolError, RemoteProtocolError, show
 from respevents._watch import ENDS, MAX_ITEMS, Watch
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
     from typing import TypeAlias
 
+    from respevents._dialect import Dialect
     from respevents._ending import Classify, OnFailure
     from respevents._repairs import Repairer
 
@@ -39,8 +41,6 @@ REPAIRS: Final[Mapping[str, str]] = {
 
 MAX_NOTICES: Final = 100
 """Notices a relay keeps. There is one for each kind of thing noticed, so this is a bound and not a limit met."""
-
-_DONE: Final = b"[DONE]"
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +71,8 @@ class _RelayWatch(Watch):
         self.lost = False  # items were dropped for their size
 
     def _unreadable(self, data: bytes) -> None:
-        if data.strip() == _DONE and self.terminal is None:
+        super()._unreadable(data)
+        if data.strip() == DONE and self.terminal is None:
             self.done = True
 
     def _keep(self, kind: str, data: bytes) -> None:
@@ -92,7 +93,8 @@ class Relay:
     `model` as the client asked for it. `classify` says what an exception given to `fail` is (default: `classify`;
     what does not blame the request is `upstream_read_error`). `on_failure` gets each `Failure`, `on_notice` each
     `Notice`; without them they are logged. `repairs` are names of `REPAIRS`: with any, a frame is held until it is
-    whole, and never otherwise.
+    whole, and never otherwise. `dialect` as for `ResponseStream`: in Open Responses the stream also gets the `[DONE]`
+    that is missing behind its terminal event.
 
     Kept in memory: one open frame of at most `max_frame` bytes, the last announced snapshot, and the items that are
     done, together at most `max_items` bytes; beyond that the failed snapshot has none.
@@ -109,6 +111,7 @@ class Relay:
         request: Mapping[str, Any] | None = None,
         classify: Classify | Failure | None = None,
         policy: Policy | None = None,
+        dialect: Dialect | None = None,
         on_failure: OnFailure | None = None,
         on_notice: OnNotice | None = None,
         repairs: Collection[str] = (),
@@ -118,7 +121,7 @@ class Relay:
     ) -> None:
         if classify is None:
             classify = _Upstream(engine)
-        self._guard = Guard(model, id, created_at, request, classify, policy, on_failure)
+        self._guard = Guard(model, id, created_at, request, classify, policy, on_failure, dialect)
         self._on_notice = on_notice or _log_notice
         self._watch = self._guard.watch = _RelayWatch(max_frame, max_items, self._noticed)
         self._repairer: Repairer | None = None
@@ -230,11 +233,11 @@ class Relay:
         self._closed = self._stopped = True
         rest = self._held_back()
         if self._watch.terminal is not None:
-            return rest
+            return rest + b"".join(self._guard.closing())
         closing, whole = self._cut()
         if whole:  # only the blank line was missing
-            return rest + closing
-        return rest + closing + self._tell(self._missing())
+            return rest + closing + self._guard.mark()
+        return rest + closing + self._tell(self._missing()) + self._guard.mark()
 
     def fail(self, error: BaseException | Failure) -> bytes:
         """Reading from the upstream failed: the bytes that end the stream.
@@ -254,12 +257,13 @@ class Relay:
         if late or self._watch.terminal is not None:
             self._guard.report(failure)
             self.reraise = self._again(failure)
-            return rest
+            return rest if late else rest + b"".join(self._guard.closing())
         closing, whole = self._cut()
         if whole:
             self._guard.report(failure)
-            return rest + closing
-        return rest + closing + self._tell(failure)
+            return rest + closing + self._guard.mark()
+        ending = self._tell(failure)
+        return rest + closing + ending + (self._guard.mark() if ending else b"")
 
     def hang_up(self, error: BaseException | None = None) -> None:
         """The client is gone: nothing goes out any more. Reported, unless the stream had its end."""
@@ -320,13 +324,7 @@ class Relay:
         watch = self._watch
         watch.done = False
         at = watch.frame_at
-        if (
-            watch.terminal is not None
-            or at < 0
-            or watch.held
-            or chunk[at:].strip().count(b"\n")
-            or self._repairer is not None
-        ):
+        if watch.terminal is not None or at < 0 or watch.held or chunk[at:].strip().count(b"\n"):
             return chunk
         self._ended = self._stopped = True
         return chunk[:at] + self._tell(self._missing()) + chunk[at:]
@@ -346,7 +344,7 @@ class Relay:
             return chunk
         self._ended = self._stopped = True
         failure = Failure.from_exception(error, Cause.UPSTREAM_READ_ERROR)
-        return good + watch.close() + self._tell(failure)
+        return good + watch.close() + self._tell(failure) + self._guard.mark()
 
     def _late(self, chunk: Any) -> bytes:
         if self._closed:

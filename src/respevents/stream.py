@@ -24,11 +24,11 @@ from respevents._errors import EncodeError, LocalProtocolError, show
 from respevents._objects import UnknownItem
 from respevents._snapshot import checked_usage, ending_events, random_id, response_snapshot
 from respevents._writer import Writer, expect, sendable, step, wrong
-from respevents.failures import Failure, Policy, safe_text
-from respevents.lifecycle import ITEMS
+from respevents.failures import Failure, Policy, policy_of, safe_text
 from respevents.wire import encode_frame, to_wire
 
 if TYPE_CHECKING:
+    from respevents._dialect import Dialect
     from respevents._writer import Random
 
 __all__ = ["ResponseStream"]
@@ -42,6 +42,9 @@ class ResponseStream:
     - `id`, `created_at` (whole seconds since 1970): a random id and now by default.
     - `request`: the body of the request as a mapping; the response repeats it, with OpenAI's defaults.
     - `policy`: how a failure is told.
+    - `dialect`: `openai` or `open-responses`; the policy's by default. Open Responses has the error nested, `[DONE]`
+      behind the terminal event, `response.reasoning.delta` for `response.reasoning_text.delta`, a status in every item
+      and an incomplete item last. It has no hosted tools: events and items of one's own are named `slug:type`.
     - `starting_after`: go on in a stream whose events up to this `sequence_number` the client has; `output` are its
       items that were done by then. `start` is left out.
     - `overlap`: items may be open side by side; otherwise opening one closes those before it.
@@ -62,6 +65,7 @@ class ResponseStream:
         created_at: int | None = None,
         request: Mapping[str, Any] | None = None,
         policy: Policy | None = None,
+        dialect: Dialect | None = None,
         starting_after: int | None = None,
         output: Iterable[Any] = (),
         overlap: bool = False,
@@ -79,7 +83,7 @@ class ResponseStream:
         expect("id_factory", id_factory, Callable, "a function from prefix to id")
         expect("clock", clock, Callable, "a function that gives seconds since 1970")
         self._id_factory, self._clock = id_factory, clock
-        self._policy = policy or Policy.default
+        self._policy = policy_of(policy, dialect)
         self._request = request
         base = response_snapshot(
             model=sendable("model", model),
@@ -92,7 +96,13 @@ class ResponseStream:
         # written stays as it is, for `start` to name it and `fail` to do without it.
         with contextlib.suppress(EncodeError):
             base = to_wire(base)
-        self._writer = Writer(base, starting_after=starting_after, overlap=overlap, obfuscation=obfuscation)
+        self._writer = Writer(
+            base,
+            dialect=self._policy.dialect,
+            starting_after=starting_after,
+            overlap=overlap,
+            obfuscation=obfuscation,
+        )
         for item in output:
             self._writer.adopt(item)
 
@@ -204,7 +214,7 @@ class ResponseStream:
             for event in events:
                 self._writer.machine.feed(event)
             self._writer.number += len(events)
-            return self._writer.made(b"".join(frames))
+            return self._writer.made(self._writer.sealed(b"".join(frames)))
         raise AssertionError("a plain failure can always be written")
 
     def _plain(self, request: Any) -> dict[str, Any]:
@@ -264,11 +274,12 @@ class ResponseStream:
                 got=show(wire["sequence_number"]),
                 fix="Leave sequence_number out: the stream numbers its events.",
             )
+        self._writer.obey(wire)
         self._writer.refuse(self._writer.machine.check(wire))
         self._writer.agree(kind, wire)
         frame = encode_frame(wire)
         self._writer.take(kind, wire)
-        return self._writer.made(frame)
+        return self._writer.made(self._writer.sealed(frame))
 
     # ---- the items
 
@@ -442,12 +453,13 @@ class ResponseStream:
     def item(self, item: Any, *, added: Mapping[str, Any] | None = None) -> bytes:
         """Any output item that is known whole: `response.output_item.added` and `response.output_item.done`.
 
-        A mapping, a class of `respevents.items` or a model, with its `type`; without `id` or `status` it gets one.
+        A mapping, a class of `respevents.items` or a model, with its `type`; without `id` or `status` it gets one. A
+        type alone will do where an item has no more to say.
         `added` are keys that were different when it was added. Raises LocalProtocolError for a type that the schema
         set does not name, because clients drop such an item without a word; one that is meant has the form
         `slug:type` of an extension, or comes as an `UnknownItem`.
         """
-        known = self._writer.vet({"item": item}, None)["item"]
+        known = {"type": item} if isinstance(item, str) else self._writer.vet({"item": item}, None)["item"]
         if not isinstance(known, dict) or not isinstance(known.get("type"), str):
             raise LocalProtocolError(
                 "An output item has a type",
@@ -458,11 +470,12 @@ class ResponseStream:
                 event="response.output_item.added",
             )
         kind = known["type"]
-        if kind not in ITEMS and ":" not in kind and not isinstance(item, UnknownItem):
+        names = self._writer.grammar.items
+        if kind not in names and ":" not in kind and not isinstance(item, UnknownItem):
             raise LocalProtocolError(
                 "No such output item",
                 path="$.item.type",
-                expected=f"one of {', '.join(sorted(ITEMS))}",
+                expected=f"one of {', '.join(sorted(names))}",
                 got=show(kind),
                 fix="Correct the type. An extension is named `slug:type`; what is newer than the schema set is passed "
                 "as an UnknownItem of respevents.items.",
@@ -485,9 +498,9 @@ class ResponseStream:
         status: str = "in_progress",
     ) -> dict[str, Any]:
         expect("id", id, (str, type(None)), "the id of the item")
-        row = ITEMS.get(kind)
+        row = self._writer.grammar.items.get(kind)
         wire: dict[str, Any] = {"id": id or self.new_id(row.prefix if row is not None else "item"), "type": kind}
-        if row is not None and row.statuses:
+        if row.statuses if row is not None else self._policy.dialect == "open-responses":
             wire["status"] = status
         return {**wire, **item, **fields}
 

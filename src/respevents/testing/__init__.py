@@ -16,17 +16,20 @@ def assert_valid_stream(source: Any, **options: Any) -> Report:
     """Give the report of `validate_stream(source, **options)`; AssertionError when it holds an error.
 
     The message is the timeline with each finding under its frame, then the report. `source` is what `validate_stream`
-    takes: the bytes, a path, an iterable of bytes, a `Capture`.
+    takes: the bytes, a path, an iterable of bytes, a `Capture`. A path and a `Capture` are held against the schema set
+    of their date, bytes against the newest of the dialect, whatever a test's clock says; `schema=` names another.
     """
     __tracebackhide__ = True
+    from respevents import schemas
     from respevents.validate import StreamValidator, validate_stream
 
     given = dict(options)
     if hasattr(source, "chunks") and hasattr(source, "framing"):
         given = {"framing": source.framing, "name": source.name, **options}
         source = b"".join(source.chunks())
-    elif not isinstance(source, (bytes, bytearray, memoryview, str, os.PathLike)):
-        source = b"".join(source)
+    elif not isinstance(source, (str, os.PathLike)):
+        source = bytes(source) if isinstance(source, (bytes, bytearray, memoryview)) else b"".join(source)
+        given.setdefault("schema", schemas.at(None, given.get("dialect") or "openai"))
     report = validate_stream(source, **given)
     if report.ok:
         return report

@@ -9,56 +9,83 @@ event that is added to the set, is walked without a change here.
 from __future__ import annotations
 
 import functools
+import itertools
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from hypothesis import strategies as st
 
 from respevents import schemas
-from respevents._generated.tables import EVENTS
+from respevents._grammar import GRAMMARS
 from respevents._output import step_fields
 from respevents._snapshot import request_echo
 from respevents.failures import Cause, Failure, FailureCode, Policy
 from respevents.lifecycle import ITEMS, TABLE, Row
 from respevents.stream import ResponseStream
+from respevents.testing._bodies import EXTENSION, FREE_KEYS, bodies_of, kinds_of, output_definitions
 from respevents.testing._walker import walker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from respevents._dialect import Dialect
     from respevents._output import Item, Part
 
-__all__ = ["ENDINGS", "failure", "frames", "output_definitions", "request", "scene"]
+__all__ = ["ENDINGS", "failure", "frames", "request", "scene"]
 
 _CREATED: Final = 1767225600
 _STEPS: Final = 24
 """The most steps of a walk; a step is one event, or the events that close an item or a part."""
 
-_GROUPS: Final = (0, 0, 0, 1, 2, 3)
-"""How often each group of steps is drawn; groups of their own, since thirty items could be added for each delta."""
+_TURNS: Final = ("stop", *["going"] * 9, *["adding"] * 3, *["closing"] * 3, *["free"] * 3)
+"""How often a step is of which kind; kinds of their own, since thirty items could be added for each delta."""
 
 ENDINGS: Final = ("response.completed", "response.incomplete", "response.failed")
+_POLICIES: Final[Mapping[Dialect, list[Policy]]] = {
+    "openai": [Policy.default, Policy.tensorrt_llm, Policy.gateway, Policy.codex],
+    "open-responses": [Policy.default, Policy.codex],
+}
 _MODELS: Final = ("m", "org/model-7b", "modèle")
 _LISTS: Final = {"content_index": "content", "summary_index": "summary"}
 
 
 @functools.cache
-def output_definitions() -> Mapping[str, dict[str, Any]]:
-    """Item type -> its schema, for what may stand in `output` of a response."""
-    found: dict[str, dict[str, Any]] = {}
-    definitions = schemas.load()["$defs"]
-    for branch in definitions["Response"]["properties"]["output"]["items"]["anyOf"]:
-        if "$ref" in branch:
-            definition = definitions[branch["$ref"].rpartition("/")[2]]
-            kind = definition["properties"]["type"].get("const")
-            if kind is not None:
-                found[kind] = branch
-    return found
+def _weighted(dialect: Dialect) -> list[str]:
+    """Item types to add, each as often as the table has rows of its own for it, and once; the simple ones first."""
+    table = GRAMMARS[dialect].table.values()
+    weights = {kind: 1 + sum(kind in row.items for row in table) for kind in kinds_of(dialect)}
+    return [kind for kind in sorted(weights, key=lambda kind: weights[kind]) for _ in range(weights[kind])]
+
+
+class _Ring:
+    """A number that stands for a step: the one that may come now and is nearest behind it, on a ring where each step
+    has several places.
+
+    An index into the list of what may come would stand for another step as soon as one before it is taken out, and
+    then nothing shrinks.
+    """
+
+    def __init__(self, names: list[str]) -> None:
+        self.ring = [*dict.fromkeys(names)]  # what stands first is what the others shrink to
+        for turn in range(8):
+            # The order of each turn is another one and never changes: sorted by a digest.
+            digests = {zlib.crc32(f"{turn} {name} {at}".encode()): name for at, name in enumerate(names)}
+            self.ring += [digests[digest] for digest in sorted(digests)]
+        self.places = st.integers(0, len(self.ring) - 1)
+
+    def nearest(self, place: int, offers: Mapping[str, list[Callable[[], bytes]]]) -> list[Callable[[], bytes]]:
+        """The offers of the name that is found first from `place` on."""
+        turned = itertools.chain(self.ring[place:], self.ring[:place])
+        return next(offers[name] for name in turned if name in offers)
 
 
 @functools.cache
-def _weighted() -> list[str]:
-    """Item types to add, each as often as the table has rows of its own for it, and once."""
-    return [kind for kind in output_definitions() for _ in range(1 + sum(kind in row.items for row in TABLE.values()))]
+def _ring(turn: str, dialect: Dialect) -> _Ring:
+    if turn == "adding":
+        return _Ring(_weighted(dialect))
+    if turn == "closing":
+        return _Ring(["item", "part", "sum"])
+    return _Ring([*GRAMMARS[dialect].table, EXTENSION])
 
 
 @functools.cache
@@ -81,7 +108,12 @@ class _Walk:
     """One walk: draws a step, asks the machine, sends it."""
 
     def __init__(
-        self, draw: Callable[[Any], Any], stream: ResponseStream, kinds: list[str], statuses: tuple[str | None, ...]
+        self,
+        draw: Callable[[Any], Any],
+        stream: ResponseStream,
+        kinds: list[str],
+        statuses: tuple[str | None, ...],
+        dialect: Dialect,
     ) -> None:
         self.draw = draw
         self.kinds = kinds
@@ -89,7 +121,10 @@ class _Walk:
         """How an item may end: one that was cut short is no part of a completed response."""
         self.stream = stream
         self.writer = stream._writer  # noqa: SLF001 - the kit is part of the package
-        self.made = walker()
+        self.grammar = self.writer.grammar
+        self.dialect = dialect
+        self.extends = EXTENSION in kinds_of(dialect)
+        self.bodies = bodies_of(dialect)
         self.sent: list[bytes] = []
         self.ids = 0
 
@@ -97,39 +132,56 @@ class _Walk:
         if start is not None:
             self.sent.append(start())
         for _ in range(_STEPS):
-            if self.draw(st.integers(0, 15)) == 0:  # asked at each step: shrinking can take out any of them
+            turn = self.draw(st.sampled_from(_TURNS))
+            if turn == "stop":
                 break
-            # The group is drawn whether it holds something or not: a step keeps its meaning when those before it go.
-            group = self.groups()[self.draw(st.sampled_from(_GROUPS))]
-            if group:
-                self.sent.append(self.draw(st.sampled_from(group))())
+            offers: dict[str, list[Callable[[], bytes]]] = getattr(self, turn)()
+            if offers:
+                ring = _ring(turn, self.dialect)
+                steps = ring.nearest(self.draw(ring.places), offers)
+                self.sent.append((steps[0] if len(steps) == 1 else self.draw(st.sampled_from(steps)))())
 
-    def groups(self) -> list[list[Callable[[], bytes]]]:
-        """What may come now: the next of an open item, another item, an end of something, what belongs to none."""
-        opened = self.writer.output.open_items()
-        closing: list[Callable[[], bytes]] = []
-        going: list[Callable[[], bytes]] = []
-        for item in opened:
+    # ---- what may come now, by name
+
+    def going(self) -> dict[str, list[Callable[[], bytes]]]:
+        """The next of an item that is open."""
+        found: dict[str, list[Callable[[], bytes]]] = {}
+        for item in self.writer.output.open_items():
+            for row in self.bodies.rows(item.type):
+                steps = self.item_steps(item, row)
+                if steps:
+                    found.setdefault(row.type, []).extend(steps)
+        return found
+
+    def adding(self) -> dict[str, list[Callable[[], bytes]]]:
+        """Another item."""
+        return {kind: [functools.partial(self.add, kind)] for kind in self.kinds}
+
+    def closing(self) -> dict[str, list[Callable[[], bytes]]]:
+        """The end of something that is open."""
+        found: dict[str, list[Callable[[], bytes]]] = {}
+        for item in self.writer.output.open_items():
             states = self.writer.machine.items[item.index].parts
-            closing.append(functools.partial(self.close_item, item))
-            closing += [
-                functools.partial(self.close_part, item, part)
-                for part in item.parts.values()
-                if not states[part.key, part.number].settled
-            ]
-            for row in TABLE.values():
-                if row.scope not in {"item", "part"} or (row.items and item.type not in row.items):
-                    continue
-                if row.scope == "item" and row.whole is not None and self.allowed(step_fields(row.type, item)):
-                    closing.append(functools.partial(self.sum_up, item, row))
-                going += self.item_steps(item, row)
-        adding: list[Callable[[], bytes]] = [functools.partial(self.add, kind) for kind in self.kinds]
-        free: list[Callable[[], bytes]] = [
-            functools.partial(self.body, {"type": row.type})
-            for row in TABLE.values()
+            found.setdefault("item", []).append(functools.partial(self.close_item, item))
+            for part in item.parts.values():
+                if not states[part.key, part.number].settled:
+                    found.setdefault("part", []).append(functools.partial(self.close_part, item, part))
+            for row in self.bodies.rows(item.type):
+                whole = row.scope == "item" and row.whole is not None
+                if whole and self.allowed(step_fields(row.type, item)):
+                    found.setdefault("sum", []).append(functools.partial(self.sum_up, item, row))
+        return found
+
+    def free(self) -> dict[str, list[Callable[[], bytes]]]:
+        """What belongs to no item."""
+        found: dict[str, list[Callable[[], bytes]]] = {
+            row.type: [functools.partial(self.body, {"type": row.type})]
+            for row in self.grammar.table.values()
             if row.scope in {"free", "audio"} and self.allowed({"type": row.type})
-        ]
-        return [going, adding, closing, free]
+        }
+        if self.extends and self.allowed({"type": EXTENSION}):
+            found[EXTENSION] = [lambda: self.stream.send({**self.draw(FREE_KEYS), "type": EXTENSION})]
+        return found
 
     def allowed(self, event: dict[str, Any]) -> bool:
         return self.writer.machine.check(event) is None
@@ -152,11 +204,12 @@ class _Walk:
                 event[row.index] = number
             if row.count is not None:
                 event[row.count] = self.count(item, row, number)
-            if row.opens and row.part is None and "part" in self.properties(row.type):
+            parts = self.bodies.parts(row, item.type)
+            if parts is not None:
                 found += [
                     functools.partial(self.body, event, part=one)
-                    for one in self.part_schemas(row, item)
-                    if self.allowed({**event, "part": {"type": self.type_of(one)}})
+                    for one in parts
+                    if self.allowed({**event, "part": {"type": self.bodies.type_of(one)}})
                 ]
             elif self.allowed(event):
                 found.append(functools.partial(self.body, event))
@@ -170,56 +223,13 @@ class _Walk:
             counts = part.counts if part is not None else {}
         return counts.get(row.type, 0)
 
-    def properties(self, kind: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.made.bundle["$defs"][EVENTS[kind]]["properties"]
-        return found
-
-    def part_schemas(self, row: Row, item: Item) -> list[dict[str, Any]]:
-        """The kinds of part an event opens, as far as the table lets this item have them."""
-        part = self.properties(row.type)["part"]
-        fits: list[dict[str, Any]] = []
-        for branch in part.get("anyOf", [part]):
-            kind = self.type_of(branch)
-            text = next((one for one in TABLE.values() if one.part == kind and one.whole), None)
-            if text is not None and item.type in text.items:
-                fits.append(branch)
-        return fits
-
-    def part_properties(self, kind: str) -> dict[str, Any]:
-        """The keys of a kind of part, from the events that open one."""
-        for row in TABLE.values():
-            if row.opens and row.scope == "part" and "part" in self.properties(row.type):
-                part = self.properties(row.type)["part"]
-                for branch in part.get("anyOf", [part]):
-                    if self.type_of(branch) == kind:
-                        found: dict[str, Any] = self.resolved(branch)["properties"]
-                        return found
-        return {}
-
-    def type_of(self, schema: dict[str, Any]) -> str | None:
-        found: str | None = self.resolved(schema).get("properties", {}).get("type", {}).get("const")
-        return found
-
-    def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
-        found: dict[str, Any] = schema
-        if "$ref" in schema:
-            found = self.made.bundle["$defs"][schema["$ref"].rpartition("/")[2]]
-        return found
-
     # ---- the steps
 
     def body(self, known: dict[str, Any], part: dict[str, Any] | None = None) -> bytes:
         """An event of the walker, with what says whose it is; b"" where the machine has it otherwise after all."""
-        event = self.draw(self.made.definition(EVENTS[known["type"]])) | known
+        event = self.draw(self.bodies.event(known["type"])) | known
         event.pop("sequence_number", None)
-        kind = TABLE[known["type"]].part
-        for key, schema in (self.part_properties(kind) if kind is not None else {}).items():
-            if key in event and key != "type":  # it ends up in the part, which may take less than the event does
-                drawn = self.draw(self.made.value(schema, 2))
-                event[key] = type(event[key])() if drawn is None and event[key] is not None else drawn
-            elif key[:-1] in event and "items" in schema:  # one `annotation` of its `annotations`
-                event[key[:-1]] = self.draw(self.made.value(schema["items"], 2))
-        opened = event.get("part") if part is None else self.draw(self.made.value(part, 1))
+        opened = event.get("part") if part is None else self.draw(self.bodies.value(part))
         if isinstance(opened, dict):  # a part is empty when it opens
             event["part"] = {
                 key: type(value)() if key != "type" and isinstance(value, (str, list)) else value
@@ -228,14 +238,15 @@ class _Walk:
         return self.stream.send(event) if self.allowed(event) else b""
 
     def add(self, kind: str) -> bytes:
-        item = self.draw(self.made.value(output_definitions()[kind], 1))
+        definition = output_definitions(self.grammar.version).get(kind, {"properties": {}})
+        item = self.draw(self.bodies.item(kind)) | {"type": kind}
         self.ids += 1
         row = ITEMS.get(kind)
         item["id"] = f"{row.prefix if row is not None else 'item'}_{self.ids}"
         if "call_id" in item:
             item["call_id"] = f"call_{self.ids}"
-        statuses = self.resolved(output_definitions()[kind])["properties"].get("status", {})
-        if "in_progress" in statuses.get("enum", ()):
+        statuses = self.bodies.resolved(definition)["properties"].get("status", {})
+        if self.extends or "in_progress" in statuses.get("enum", ()):
             item["status"] = "in_progress"
         elif item.get("status") == "incomplete":
             item["status"] = "completed"
@@ -261,19 +272,20 @@ class _Walk:
         for event in self.writer.output.closing_part(item, part):
             said: dict[str, Any] = {}
             if part.kind == "output":  # how a command ended is no sum of anything
-                outcome = self.draw(self.made.value(self.outcome(), 1))
+                outcome = self.draw(self.bodies.outcome())
                 said["output"] = self.writer.output.written(item, part.number, outcome)
             out += self.writer.emit({**event, **said})
         return out
 
-    def outcome(self) -> dict[str, Any]:
-        row = next(one for one in TABLE.values() if one.part == "output" and one.whole)
-        entry = self.resolved(self.properties(row.type)[row.whole or ""]["items"])
-        found: dict[str, Any] = entry["properties"]["outcome"]
-        return found
-
     def close_item(self, item: Item) -> bytes:
         return self.settle(item) + self.writer.close(item, self.draw(st.sampled_from(self.statuses)))
+
+    def make_way(self) -> bytes:
+        """Close what only OpenAI leaves to be cut short: in Open Responses the last item alone may be incomplete."""
+        if not self.extends:
+            return b""
+        last = len(self.writer.machine.items) - 1
+        return b"".join(self.close_item(item) for item in self.writer.output.open_items() if item.index < last)
 
     def settle(self, item: Item) -> bytes:
         """Say how the commands of an item ended that were not said to."""
@@ -292,31 +304,37 @@ def _without_parts(item: dict[str, Any], row: Row) -> None:
 
 
 @st.composite
-def scene(draw: Callable[[Any], Any], *, ending: str | None = None, item: str | None = None) -> bytes:
+def scene(
+    draw: Callable[[Any], Any], *, ending: str | None = None, item: str | None = None, dialect: Dialect = "openai"
+) -> bytes:
     """The bytes of one whole legal stream.
 
     `ending`: the type of the terminal event, `item`: the type of its output items; any by default.
     """
-    kinds = _weighted() if item is None else [item]
+    kinds = _weighted(dialect) if item is None else [item]
     how = draw(st.sampled_from(["plain", "overlap", "background", "continued"]))
     stream = ResponseStream(
         model=draw(st.sampled_from(_MODELS)),
-        request=draw(st.none() | request()),
+        request=draw(st.none() | request(GRAMMARS[dialect].version)),
         id="resp_1",
         created_at=_CREATED,
         overlap=how == "overlap",
         starting_after=draw(st.integers(0, 1000)) if how == "continued" else None,
         clock=lambda: _CREATED + 2,
-        policy=draw(st.sampled_from([Policy.default, Policy.tensorrt_llm, Policy.gateway, Policy.codex])),
+        policy=draw(st.sampled_from(_POLICIES[dialect])),
+        dialect=dialect,
     )
     wanted = ending or draw(st.sampled_from(ENDINGS))
-    walk = _Walk(draw, stream, kinds, (None,) if wanted == "response.completed" else (None, "incomplete"))
+    whole = wanted == "response.completed" or dialect == "open-responses"
+    walk = _Walk(draw, stream, kinds, (None,) if whole else (None, "incomplete"), dialect)
     if how == "continued":
         walk.run(draw(st.sampled_from([None, stream.in_progress])))
     elif wanted == "response.failed" and draw(st.integers(0, 9)) == 9:  # the server dies before it begins
         walk.sent.append(walk.writer.emit_response("response.created", "in_progress"))
     else:
         walk.run(functools.partial(stream.start, queued=how == "background"))
+    if wanted == "response.incomplete":
+        walk.sent.append(walk.make_way())
     if wanted != "response.failed":
         walk.sent += [walk.settle(item) for item in walk.writer.output.open_items()]
     if stream.state == "queued" and wanted != "response.failed":
@@ -332,6 +350,7 @@ def scene(draw: Callable[[Any], Any], *, ending: str | None = None, item: str | 
     return b"".join(walk.sent)
 
 
+@functools.cache
 def usage() -> st.SearchStrategy[dict[str, Any] | None]:
     """Usage as an engine counts it, or none."""
     count = st.integers(0, 1_000_000)
@@ -351,12 +370,15 @@ def failure(draw: Callable[[Any], Any]) -> Failure:
     )
 
 
-def request() -> st.SearchStrategy[dict[str, Any]]:
+@functools.cache
+def request(version: str = schemas.NEWEST) -> st.SearchStrategy[dict[str, Any]]:
     """Requests: the keys that the response repeats, as far as its schema takes them; `model` and `stream` besides."""
-    made = walker()
+    made = walker(version)
+    properties: dict[str, Any] = made.bundle["$defs"]["Response"]["properties"]
+    properties = {**properties, "metadata": walker().bundle["$defs"]["Response"]["properties"]["metadata"]}
     echoed = {
         key: made.value(schema, 2)
-        for key, schema in made.bundle["$defs"]["Response"]["properties"].items()
+        for key, schema in properties.items()
         if key in request_echo(None) and key != "background"
     }
     return st.fixed_dictionaries(

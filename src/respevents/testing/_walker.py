@@ -14,6 +14,7 @@ from respevents import schemas
 
 _PREFIX = "#/$defs/"
 _BIG = 2**53
+_PRINTABLE = st.characters(codec="ascii", exclude_categories=["Cc"])
 # Surrogates cannot be encoded; every other code point can be sent.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 _SCALAR = st.none() | st.booleans() | st.integers(-_BIG, _BIG) | st.floats(allow_nan=False, allow_infinity=False) | TEXT
@@ -29,6 +30,30 @@ class Walker:
 
     def __init__(self, version: str, profile: schemas.Profile) -> None:
         self.bundle = schemas.load(version, profile)
+        self._made: dict[tuple[int, int], st.SearchStrategy[Any]] = {}
+
+    def least(self, schema: dict[str, Any]) -> Any:
+        """The simplest value of a schema, made anew: what is required and no more, empty wherever it may be.
+
+        A strategy that may also give this shrinks a value in one stroke, however many draws it is made of.
+        """
+        if "x-free-form" in schema:
+            return {} if schema.get("type") == "object" else None
+        if "$ref" in schema:
+            return self.least(self.bundle["$defs"][schema["$ref"].removeprefix(_PREFIX)])
+        if "anyOf" in schema and "properties" not in schema:
+            branches = schema["anyOf"]
+            return self.least(next((one for one in branches if "$ref" not in one), branches[0]))
+        if "const" in schema:
+            return schema["const"]
+        for key in ("enum", "x-known"):
+            if key in schema:
+                return schema[key][0]
+        if "properties" not in schema or "required" not in schema:
+            empty = {"array": [], "object": {}, "string": "", "integer": 0, "number": 0.0, "boolean": False}
+            return {"type": ""} if "properties" in schema else empty.get(schema["type"])
+        required = {*schema["required"], *schema.get("anyOf", [{"required": []}])[0]["required"]}
+        return {key: self.least(one) for key, one in schema["properties"].items() if key in required}
 
     def definition(self, name: str) -> st.SearchStrategy[dict[str, Any]]:
         """Instances of `$defs/<name>`."""
@@ -51,7 +76,13 @@ class Walker:
         return st.fixed_dictionaries(given, optional=rest)
 
     def value(self, schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
-        """Values of any schema that the sets hold."""
+        """Values of any schema of the bundle. Made once: a stream asks for the same ones at each of its steps."""
+        known = id(schema), min(depth, _DEPTH + 1)
+        if known not in self._made:
+            self._made[known] = self._value(schema, depth)
+        return self._made[known]
+
+    def _value(self, schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
         if "x-free-form" in schema:
             return st.dictionaries(TEXT, FREE, max_size=3) if schema.get("type") == "object" else FREE
         if "$ref" in schema:
@@ -72,6 +103,8 @@ class Walker:
 
     def _typed(self, schema: dict[str, Any], depth: int) -> st.SearchStrategy[Any]:
         kind = schema["type"]
+        if "pattern" in schema:
+            return st.from_regex(schema["pattern"], fullmatch=True, alphabet=_PRINTABLE)
         if kind == "array":
             return st.just([]) if depth > _DEPTH else st.lists(self.value(schema["items"], depth), max_size=2)
         if kind == "object" and "additionalProperties" in schema:

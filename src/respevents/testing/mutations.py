@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from respevents._dialect import DONE, DONE_FRAME
 from respevents.findings import BY_NAME
 from respevents.wire import decode_json, encode_frame
 
@@ -75,11 +76,12 @@ def _mutation(
 
 
 def _events(frames: Frames) -> list[dict[str, Any] | None]:
-    """The event of each frame; None for a comment."""
+    """The event of each frame; None for a comment and for `[DONE]`."""
     found: list[dict[str, Any] | None] = []
     for frame in frames:
         at = frame.find(b"data: ")
-        found.append(decode_json(frame[at + 6 :].rstrip(b"\n")) if at >= 0 else None)
+        data = frame[at + 6 :].rstrip(b"\n")
+        found.append(None if at < 0 or data == DONE else decode_json(data))
     return found
 
 
@@ -187,9 +189,10 @@ def a_done_marker(frames: Frames) -> Mutated | None:
     return Mutated([*frames, b"data: [DONE]\n\n"], len(frames))
 
 
-@_mutation("done-marker-missing", dialect="open-responses", also=["error-shape"])
+@_mutation("done-marker-missing", dialect="open-responses")
 def no_done_marker(frames: Frames) -> Mutated | None:
-    return Mutated([*frames, b": end\n\n"], len(frames) + 1)
+    kept = [frame for frame in frames if frame != DONE_FRAME]
+    return Mutated(kept, len(kept))
 
 
 @_mutation("after-done-marker", also=["done-marker"])
@@ -332,7 +335,37 @@ def no_type(frames: Frames) -> Mutated | None:
     return _raw(frames, at, lambda raw: raw.replace(b'"type":', b'"typ":', 1))
 
 
+@_mutation("extension-name", dialect="open-responses")
+def an_event_without_a_slug(frames: Frames) -> Mutated | None:
+    at = _first(frames, _is("response.in_progress"))
+    return None if at is None else _insert(frames, at + 1, {"type": "response.of_tomorrow"})
+
+
+@_mutation("item-status-missing", dialect="open-responses", also=["field-missing"])
+def an_item_without_a_status(frames: Frames) -> Mutated | None:
+    return _edit(frames, _is("response.output_item.added"), lambda event: event["item"].pop("status"))
+
+
 # ---- lifecycle
+
+
+@_mutation("content-part-missing", dialect="open-responses")
+def reasoning_without_a_part(frames: Frames) -> Mutated | None:
+    at = _first(frames, lambda one: "part" in one and one["part"]["type"] == "reasoning_text")
+    event = None if at is None else _events(frames)[at]
+    if at is None or event is None or event["type"] != "response.content_part.added":
+        return None
+
+    def here(one: dict[str, Any]) -> bool:
+        return all(one.get(key) == event[key] for key in ("output_index", "content_index"))
+
+    kept = [
+        frame
+        for frame, one in zip(frames, _events(frames), strict=True)
+        if one is None or "part" not in one or not here(one)
+    ]
+    shows = _first(kept, lambda one: one["type"].startswith("response.reasoning.") and here(one))
+    return None if shows is None else Mutated(_renumbered(kept, _number(frames)), shows)
 
 
 @_mutation("not-started")
@@ -886,6 +919,48 @@ def an_over_length_text(frames: Frames) -> Mutated | None:
         _is("response.failed"),
         lambda event: event["response"].update(error={"code": "server_error", "message": text}),
     )
+
+
+@_mutation("error-not-nested", dialect="open-responses", also=["field-missing"])
+def an_error_not_nested(frames: Frames) -> Mutated | None:
+    def change(event: dict[str, Any]) -> None:
+        event |= {**event.pop("error"), "type": "error"}
+
+    return _edit(frames, _is("error"), change)
+
+
+@_mutation("error-type", dialect="open-responses")
+def a_type_of_openai(frames: Frames) -> Mutated | None:
+    return _edit(frames, _is("error"), lambda event: event["error"].update(type="invalid_request_error"))
+
+
+@_mutation("error-after-terminal", dialect="open-responses")
+def an_error_after_the_end(frames: Frames) -> Mutated | None:
+    at = _first(frames, _is("response.failed"))
+    error = _first(frames, _is("error"))
+    event = None if error is None else _events(frames)[error]
+    return None if at is None or event is None else _insert(frames, at + 1, event)
+
+
+@_mutation("incomplete-item-not-last", dialect="open-responses", also=["unfinished-completed"])
+def an_incomplete_item_in_the_middle(frames: Frames) -> Mutated | None:
+    events = [(at, event) for at, event in enumerate(_events(frames)) if event is not None]
+    done = [(at, event) for at, event in events if event["type"] == "response.output_item.done"]
+    added = [(at, event) for at, event in events if event["type"] == "response.output_item.added"]
+    if not done or any(event["item"]["status"] == "incomplete" for _, event in done):
+        return None
+    first, event = done[0]
+    later = [at for at, one in added if one["output_index"] > event["output_index"]]
+    if not later:
+        return None
+    identity = event["item"]["id"]
+    for at, one in events:
+        final = one["response"]["output"] if one["type"] in _TERMINAL else [one["item"]] if at == first else []
+        for item in final:
+            if item["id"] == identity:
+                item["status"] = "incomplete"
+        frames[at] = encode_frame(one)
+    return Mutated(frames, max(min(later), first))
 
 
 @_mutation("error-shape")

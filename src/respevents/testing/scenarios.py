@@ -98,8 +98,8 @@ def _stream(request: Mapping[str, Any], number: int, policy: Policy | None = Non
     )
 
 
-def _told(story: Story, request: Mapping[str, Any], number: int) -> Iterator[bytes]:
-    stream = _stream(request, number)
+def _told(story: Story, request: Mapping[str, Any], number: int, policy: Policy | None = None) -> Iterator[bytes]:
+    stream = _stream(request, number, policy)
     yield from story(stream, request)
     if stream.state in {"created", "queued", "in_progress"}:
         yield stream.complete(USAGE)
@@ -298,9 +298,18 @@ _BASES: Final = ("text", "tool-call", "tool-calls", "over-length", "incomplete-m
 
 
 def _broken(mutation: Mutation, request: Mapping[str, Any], number: int) -> Script:
-    names = dict.fromkeys((*_BASES, *(one.name for one in SCENARIOS.values() if one.group.startswith("streams"))))
-    for name in names:
-        script = SCENARIOS[name].play(request, number)
+    dialect = mutation.options.get("dialect")
+    for name in dict.fromkeys((*_BASES, *STORIES)):
+        if dialect:
+            try:
+                policy = Policy(dialect=dialect, expose="message")
+                play = _failing(_TOO_LONG, policy=policy, after_text=True)
+                chunks = list(_told(STORIES[name], request, number, policy)) if name in STORIES else None
+                script = play(request, number) if chunks is None else Script(chunks)
+            except LocalProtocolError:  # a story of what this dialect does not have
+                continue
+        else:
+            script = SCENARIOS[name].play(request, number)
         found = mutation.apply(_frames(script.chunks))
         if found is not None:
             return script._replace(chunks=found.frames)

