@@ -79,6 +79,12 @@ def test_typed_events_and_mappings_are_judged_alike():
         assert violations(events) == violations([decode_event(event) for event in events])
 
 
+def test_a_planted_fault_is_the_same_in_our_classes():
+    for name, (events, _) in FAULTS.items():
+        if name != "the output index is a float":  # which a class reads as the integer it is
+            assert violations([decode_event(event) for event in events]) == violations(events), name
+
+
 def test_every_event_type_has_a_row():
     sdk = pytest.importorskip("openai.types.responses")
     union = get_args(get_args(sdk.ResponseStreamEvent)[0])
@@ -184,6 +190,16 @@ def search(index=0):
     return [added("web_search_call", index), *steps, item_done("web_search_call", index)]
 
 
+def image(index=0):
+    return [
+        added("image_generation_call", index),
+        *[on(f"image_generation_call.{step}", index) for step in ("in_progress", "generating")],
+        *[on("image_generation_call.partial_image", index, partial_image_index=at) for at in range(3)],
+        on("image_generation_call.completed", index),
+        item_done("image_generation_call", index),
+    ]
+
+
 def shell(index=0):
     return [
         added("shell_call", index),
@@ -224,7 +240,19 @@ M, R = [*head(), *message(), END], [*head(), *reasoning(), END]
 C, S, SH = [*head(), *call(), END], [*head(), *search(), END], [*head(), *shell(), END]
 
 
+IM = [*head(), *image(), END]
+NOTES = [on("output_text.annotation.added", content_index=0, annotation_index=at) for at in range(3)]
+
+
 FAULTS = {
+    "an image has no number": (changed(IM, 6, partial_image_index=None), "index-missing"),
+    "an image is left out": ([*IM[:6], *IM[7:]], "index-order"),
+    "an annotation is left out": ([*M[:4], NOTES[0], NOTES[2], *M[7:]], "index-order"),
+    "an image comes too early": ([*IM[:4], IM[5], FAILED], "item-order"),
+    "a step of an item has no number": (changed(IM, 3, output_index=None), "index-missing"),
+    "a step of an item that was never added": ([*head(), IM[3], FAILED], "item-not-added"),
+    "a step of an item that is done": ([*IM[:-1], IM[3], END], "item-done"),
+    "nothing after the failure but an error": ([*head(), FAILED, ERROR, M[2], ERROR], "after-terminal"),
     "created is missing": (M[1:], "not-started"),
     "an item comes first": (M[2:], "not-started"),
     "created twice": ([M[0], *M], "response-order"),
@@ -429,6 +457,8 @@ LEGAL = {
         {"type": "response.audio.transcript.done"},
         END,
     ],
+    "an image that comes in pieces": IM,
+    "several annotations": [*M[:4], *NOTES, *M[4:5], *M[7:]],
     "incomplete": [*M[:-1], {"type": "response.incomplete"}],
 }
 

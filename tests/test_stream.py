@@ -5,8 +5,10 @@ from __future__ import annotations
 import gc
 import json
 import random
+import re
 import tracemalloc
 import weakref
+from pathlib import Path
 from typing import get_args
 
 import jsonschema_rs
@@ -1525,3 +1527,104 @@ def test_an_item_that_a_continued_stream_only_finishes_is_in_its_output():
 def test_true_is_no_sequence_number():
     with pytest.raises(LocalProtocolError, match=r"\$\.sequence_number"):
         new().send({"type": "response.created", "response": SNAPSHOT, "sequence_number": False})
+
+
+# ---- what the caller gives, and what is said where it is wrong ------------------------------------------------------
+
+STEPS = {
+    "message": {},
+    "reasoning": {},
+    "function_call": {"name": "f", "call_id": "call_x"},
+    "custom_tool_call": {"name": "f", "call_id": "call_x"},
+    "web_search": {},
+    "file_search": {},
+    "code_interpreter": {"container_id": "cntr_x"},
+    "image_generation": {},
+    "mcp_list_tools": {"server_label": "s"},
+    "mcp_call": {"name": "f", "server_label": "s"},
+    "shell_call": {"call_id": "call_x"},
+    "shell_call_output": {"call_id": "call_x"},
+    "apply_patch_call": {"operation": {"type": "delete_file", "path": "p"}, "call_id": "call_x"},
+    "compaction": {"encrypted_content": "x"},
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_an_item_has_the_ids_the_caller_gave_it_and_others_from_the_factory(name):
+    given = STEPS[name]
+    item = getattr(new(id_factory=ids()), name)(id="mine", **given)
+    assert item.id == item._fields["id"] == "mine"
+    assert {key: item._fields[key] for key in given if key in {"call_id", "container_id"}} == {
+        key: value for key, value in given.items() if key in {"call_id", "container_id"}
+    }
+    made = getattr(new(id_factory=ids()), name)(**given)
+    assert made.id == f"{ITEMS[made._fields['type']].prefix}_1"
+
+
+def test_ids_that_are_left_out_come_from_the_factory():
+    stream = new(id_factory=ids())
+    assert stream.code_interpreter()._fields["container_id"] == "cntr_1"
+    assert stream.shell_call()._fields["call_id"] == "call_1"
+    started = new()
+    started.start()
+    (added, done) = events(started.item({"type": "message", "id": "mine", "role": "assistant", "content": []}))
+    assert added["item"]["id"] == done["item"]["id"] == "mine"
+
+
+REFUSED = {
+    "a model that is none": lambda: new(model=1),
+    "an empty model": lambda: new(model=""),
+    "a model with half a character": lambda: new(model="\ud800"),
+    "an id with half a character": lambda: new(id="\ud800"),
+    "an id that is none": lambda: new(id=1),
+    "a time that is none": lambda: new(created_at="now"),
+    "a policy that is none": lambda: new(policy="codex"),
+    "a number below 0": lambda: new(starting_after=-1),
+    "a number that is none": lambda: new(starting_after="1"),
+    "a factory that is none": lambda: new(id_factory=1),
+    "a clock that is none": lambda: new(clock=1),
+    "a factory that gives a number": lambda: new(id_factory=lambda _: 7).message(),
+    "a factory that gives nothing": lambda: new(id_factory=lambda _: "").message(),
+    "a reason that is none": lambda: new().incomplete(1),
+    "a reason with half a character": lambda: new().incomplete("\ud800"),
+    "a failure that is none": lambda: new().fail("broken"),
+    "an event without a type": lambda: new().send({"delta": "x"}),
+    "an event with a number for a type": lambda: new().send({"type": 1}),
+    "an event with another number": lambda: new().send({"type": "keepalive", "sequence_number": 5}),
+    "an id of an item that is none": lambda: new().message(id=1),
+    "a call id that is none": lambda: new().shell_call(call_id=1),
+    "part events that are none": lambda: new().reasoning(part_events="x"),
+    "a function without a name": lambda: new().function_call(None),
+    "a tool without a name": lambda: new().custom_tool_call(None),
+    "a tool list without a server": lambda: new().mcp_list_tools(None),
+    "a call without a tool": lambda: new().mcp_call(None, "s"),
+    "a call without a server": lambda: new().mcp_call("f", None),
+    "a patch without an operation": lambda: new().apply_patch_call(None),
+    "an item that is none": lambda: new().item([1]),
+    "an item without a type": lambda: new().item({"id": "x"}),
+    "an item with a number for a type": lambda: new().item({"type": 5}),
+    "an item of no known type": lambda: new().item({"type": "new_call"}),
+}
+REFUSALS = Path(__file__).with_name("refusals.json")
+
+
+def refusal(name):
+    with pytest.raises(LocalProtocolError) as caught:
+        REFUSED[name]()
+    # The id that a message suggests is random.
+    error = caught.value
+    return {key: getattr(error, key) for key in error._fields if key != "fix"} | {"fix": without_id(error.fix)}
+
+
+def without_id(text):
+    return text and re.sub(r"(msg_)\w+", r"\1...", text)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_a_refused_argument_is_told_changes_by_decision_only(name):
+    """Choice: as for the violations of the lifecycle; `python tests/test_stream.py` writes the file anew."""
+    assert refusal(name) == json.loads(REFUSALS.read_text(encoding="utf-8"))[name]
+
+
+if __name__ == "__main__":
+    REFUSALS.write_text(json.dumps({name: refusal(name) for name in REFUSED}, indent=1) + "\n", encoding="utf-8")
