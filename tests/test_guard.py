@@ -615,5 +615,6 @@ def test_sources_that_cannot_be_closed_are_none_the_worse():
 
     for source in (Bare(), Forward()):
         run = run_async(source=source)
-        assert (run.body, run.raised) == (BODY, None)
-    assert run_sync(source=Bare()).body == BODY
+        assert (run.body, run.raised, run.failures) == (BODY, None, [])
+    run = run_sync(source=Bare())
+    assert (run.body, run.raised, run.failures) == (BODY, None, [])

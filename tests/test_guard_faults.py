@@ -351,3 +351,35 @@ def test_an_exception_that_answers_nothing_is_told_all_the_same(kind, policy):
 
     body = b"".join(guard_stream_sync(source(), model="m", policy=policy, on_failure=lambda failure: None))
     assert body.count(b'"type":"response.failed"') == 1
+
+
+@pytest.mark.parametrize("run", [run_sync, run_by_hand], ids=["sync", "async"])
+@pytest.mark.parametrize("first", [KeyboardInterrupt(), SystemExit(3)], ids=repr)
+def test_a_fault_while_closing_does_not_stand_in_for_the_end_of_the_process(run, first):
+    if run is run_sync:
+        done = run(
+            source=PlainSource(FRAMES[:2], first, close_error=OSError("the close")), policy=Policy(reraise="faults")
+        )
+        assert (done.raised, done.failures) == (first, [])
+        return
+    source = AsyncSource(FRAMES[:2], first, close_error=OSError("the close"))
+    failures = []
+
+    async def main():
+        async for _ in guard_stream(source, model="m", on_failure=failures.append, policy=Policy(reraise="faults")):
+            pass
+
+    step = main()
+    with pytest.raises(type(first)) as caught:
+        while True:
+            step.send(None)
+    assert (caught.value, failures) == (first, [])
+
+
+@both
+def test_a_fault_while_closing_does_not_stand_in_for_an_early_end(run):
+    make = PlainSource if run is run_sync else AsyncSource
+    done = run(source=make(FRAMES[:2], close_error=OSError("the close")), policy=Policy(reraise="faults"))
+    assert not isinstance(done.raised, OSError)
+    assert done.raised is done.failures[0].exception
+    assert len(done.failures) == 1
