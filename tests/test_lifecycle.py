@@ -459,6 +459,11 @@ LEGAL = {
     ],
     "an image that comes in pieces": IM,
     "several annotations": [*M[:4], *NOTES, *M[4:5], *M[7:]],
+    "a search that was cut short": [
+        *S[:4],
+        item_done("web_search_call", status="incomplete"),
+        {"type": "response.incomplete"},
+    ],
     "incomplete": [*M[:-1], {"type": "response.incomplete"}],
 }
 
@@ -493,6 +498,11 @@ def test_the_machine_says_how_the_stream_stands():
     assert seen[2] == ("in_progress", True, [0])
     assert seen[-1] == ("completed", False, [])
     assert not machine.items[0].parts, "what is done is not kept"
+
+
+def test_a_continued_stream_is_running_before_its_first_event():
+    assert Lifecycle(continued=True).running
+    assert not Lifecycle().running
 
 
 def test_audio_is_known_by_what_it_is():
