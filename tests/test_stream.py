@@ -1561,6 +1561,26 @@ def test_an_item_has_the_ids_the_caller_gave_it_and_others_from_the_factory(name
     assert made.id == f"{ITEMS[made._fields['type']].prefix}_1"
 
 
+@pytest.mark.parametrize("name", STEPS)
+def test_an_item_starts_with_keys_of_its_schema_alone(name):
+    """A key misspelt would pass as an extension, and leave a required one out."""
+    fields = getattr(new(), name)(**STEPS[name])._fields
+    (shape,) = tables.FIELDS["ResponseOutputItemAddedEvent"]["item"][2][fields["type"]][1].split("|")
+    assert set(fields) <= set(tables.FIELDS[shape])
+    if "action" in fields and name == "shell_call":
+        assert list(fields["action"]) == ["commands", "max_output_length", "timeout_ms"]
+
+
+def test_all_that_overlaps_is_closed_and_nothing_of_it_is_lost():
+    stream = new(overlap=True, id_factory=ids())
+    out = stream.start()
+    for text in ("a", "b", "c"):
+        out += stream.message().text(text)
+    found = check(out + stream.complete())
+    closed = [event["output_index"] for event in found if event["type"] == "response.output_item.done"]
+    assert closed == [0, 1, 2]
+
+
 def test_ids_that_are_left_out_come_from_the_factory():
     stream = new(id_factory=ids())
     assert stream.code_interpreter()._fields["container_id"] == "cntr_1"
