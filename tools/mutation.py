@@ -35,7 +35,7 @@ class Group(NamedTuple):
 
 _WIRE = "test_wire_encode test_sse test_json_traps"
 _STREAM = "test_stream"
-_GUARD = "test_guard test_guard_faults test_rejections"
+_GUARD = "test_guard test_guard_faults test_rejections test_dialect"
 GROUPS = {
     "wire": Group("wire", _WIRE),
     "lifecycle": Group("lifecycle", "test_lifecycle"),
@@ -52,8 +52,12 @@ SLOW = (
 )
 """Tests that measure time or memory, or build much: they say nothing about a mutant that the others do not."""
 
-STATUS = {0: "survived", 33: "no tests", 34: "skipped", 36: "timeout", 37: "type check", -24: "timeout", 24: "timeout"}
-"""mutmut's exit codes; what stands here not is killed, and None was not run."""
+STATUS = (
+    dict.fromkeys((1, 3), "killed")
+    | dict.fromkeys((36, 24, -24, 152, 255), "timeout")
+    | {0: "survived", 33: "no tests"}
+)
+"""mutmut's exit codes; None was not run, and what stands here not broke the run of the tests."""
 
 
 def undecorated(text: str) -> str:
@@ -117,7 +121,7 @@ def results(name: str) -> dict[str, dict[str, str]]:
         if meta.exists():
             codes = json.loads(meta.read_text(encoding="utf-8"))["exit_code_by_key"]
             out[module] = {
-                key: "not run" if code is None else STATUS.get(code, "killed") for key, code in codes.items()
+                key: "not run" if code is None else STATUS.get(code, f"exit {code}") for key, code in codes.items()
             }
     return out
 
