@@ -36,6 +36,9 @@ is reset), or not at all (`open`: the server keeps quiet until the client has wa
 _MOST_EVENTS: Final = 10_000
 """Entries of `Outcome.events`, after repeats were counted together: a bound, not a limit anybody meets."""
 
+_MOST_BODY: Final = 1 << 20
+"""Bytes that are kept of a body which is no stream: more than an error envelope has."""
+
 _TOOL_CALLS: Final = {
     "function_call": "arguments",
     "custom_tool_call": "input",
@@ -96,7 +99,18 @@ class Reading(ABC):
         self.why: list[str] = []
         self.frames = -1
         """Number of the frame that is looked at, from 0."""
+        self.body = bytearray()
+        """Of an answer that is refused: what was kept of it."""
         self._events: list[list[Any]] = []
+
+    @property
+    def refused(self) -> bool:
+        """The status makes the client read an error and no stream."""
+        return not 200 <= self.answer.status < 300
+
+    def keep(self, chunk: bytes) -> None:
+        """Keep a piece of a body that is no stream."""
+        self.body += chunk[: _MOST_BODY - len(self.body)]
 
     @abstractmethod
     def feed(self, chunk: bytes) -> None:

@@ -41,7 +41,6 @@ __all__ = ["AI_SDK"]
 _REQUESTS: Final = 3
 """One request and `maxRetries`, 2 by default."""
 
-_MOST_BODY: Final = 1 << 20
 _LONGEST_WAIT: Final = 60.0
 
 _STATUS_WORDS: Final = (
@@ -79,7 +78,6 @@ def _retried(status: int) -> bool:
 class _AiSdk(Reading):
     def __init__(self, client: str, version: str, answer: Answer) -> None:
         super().__init__(client, version, answer)
-        self._body = bytearray()
         self._lines = Lines("waits")
         self._sse = Events("data")
         self._first = True
@@ -94,18 +92,14 @@ class _AiSdk(Reading):
         self._reasoning: set[str] = set()
         self._ids: dict[Any, str] = {}
         self._calls: list[ToolCall] = []
-        self._refused = False
+        self._said_no = False
         self._unread = ""
-
-    @property
-    def _no_stream(self) -> bool:
-        return not 200 <= self.answer.status < 300
 
     # -- bytes
 
     def feed(self, chunk: bytes) -> None:
-        if self._no_stream:
-            self._body += chunk[: max(0, _MOST_BODY - len(self._body))]
+        if self.refused:
+            self.keep(chunk)
             return
         if self._early is not None:
             return
@@ -191,7 +185,7 @@ class _AiSdk(Reading):
         elif kind == "response.output_item.done":
             self._done(data["item"], index)
         elif kind in {"response.output_text.delta", "response.refusal.delta"}:
-            self._refused = self._refused or kind == "response.refusal.delta"
+            self._said_no = self._said_no or kind == "response.refusal.delta"
             given = self._id(data["item_id"], index)
             self.surface("text-delta")
             self._texts.append(data["delta"])
@@ -202,7 +196,7 @@ class _AiSdk(Reading):
                 )
                 self._part_error(_Error("?", f"text part {given} not found"))
         elif kind == "response.refusal.done":
-            self._refused = True
+            self._said_no = True
         elif kind == "response.reasoning_summary_text.delta":
             part = f"{self._id(data['item_id'], index)}:{_number(data['summary_index'])}"
             if part in self._reasoning:
@@ -216,7 +210,7 @@ class _AiSdk(Reading):
         elif kind in {"response.completed", "response.incomplete"}:
             reason = member(data, "response", "incomplete_details", "reason")
             if not self._failed:
-                self._finish = self._reason(reason, refused=self._refused)
+                self._finish = self._reason(reason, refused=self._said_no)
             self._unread = output_text(data["response"])
             self.say(f"{self.frame(kind)}: finishReason {self._finish}")
         elif kind == "response.failed":
@@ -280,7 +274,7 @@ class _AiSdk(Reading):
     # -- the end
 
     def close(self, end: End = "clean") -> Outcome:
-        if self._no_stream:
+        if self.refused:
             return self._rejected()
         if self._early is not None:
             return self._thrown(self._early)
@@ -339,7 +333,7 @@ class _AiSdk(Reading):
         )
 
     def _rejected(self) -> Outcome:
-        text = self._body.decode("utf-8", "replace")
+        text = self.body.decode("utf-8", "replace")
         try:
             error = member(strict_json(text), "error")
         except NotJSONError:

@@ -142,7 +142,6 @@ class _Codex(Reading):
     def __init__(self, client: str, version: str, answer: Answer) -> None:
         super().__init__(client, version, answer)
         self._since = _number(version)
-        self._body = bytearray()
         self._lines = Lines("waits")
         self._decode = codecs.getincrementaldecoder("utf-8")()
         self._sse = Events("data")
@@ -162,8 +161,8 @@ class _Codex(Reading):
     # -- bytes
 
     def feed(self, chunk: bytes) -> None:
-        if self.answer.status >= 300 or self.answer.status < 200:
-            self._body += chunk[: max(0, 1 << 20) - len(self._body)]
+        if self.refused:
+            self.keep(chunk)
             return
         if self._done is not None or self._dead or self._bad_utf8 is not None or not chunk:
             return
@@ -404,8 +403,8 @@ class _Codex(Reading):
         )
 
     def close(self, end: End = "clean") -> Outcome:
-        if self.answer.status >= 300 or self.answer.status < 200:
-            return _refusal(self, bytes(self._body))
+        if self.refused:
+            return _refusal(self, bytes(self.body))
         if self._done is not None:
             return self._done
         return self._fail(self._at_end(end))

@@ -48,9 +48,6 @@ _ENDS: Final = frozenset(f"response.{state}" for state in TERMINAL)
 
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
-_MOST_BODY: Final = 1 << 20
-"""Bytes of an error's body that are looked at."""
-
 
 class Raised(Exception):  # noqa: N818 - it stands for an exception of the client
     """The client raises: class, text, and the code its error object has."""
@@ -74,7 +71,6 @@ class SdkReading(Reading):
 
     def __init__(self, client: str, version: str, answer: Answer) -> None:
         super().__init__(client, version, answer)
-        self._body = bytearray()
         self._lines = Lines(self.cr)
         self._sse = Events(self.dispatch)
         self.raised: Raised | None = None
@@ -85,15 +81,11 @@ class SdkReading(Reading):
         self._terminal: tuple[str, Any, str] | None = None
         self._error: tuple[Any, str] | None = None
 
-    @property
-    def refused(self) -> bool:
-        return not 200 <= self.answer.status < 300
-
     # -- bytes
 
     def feed(self, chunk: bytes) -> None:
         if self.refused:
-            self._body += chunk[: max(0, _MOST_BODY - len(self._body))]
+            self.keep(chunk)
             return
         if self.stopped or not chunk:
             return
@@ -119,6 +111,10 @@ class SdkReading(Reading):
 
     def _stop(self, raised: Raised) -> None:
         self.raised = raised
+        self.stopped = True
+
+    def _ends_here(self) -> None:
+        self.say(f"{self.frame('[DONE]')}: reading ends here")
         self.stopped = True
 
     def decode(self, line: bytes) -> str:
@@ -161,7 +157,7 @@ class SdkReading(Reading):
 
     def close(self, end: End = "clean") -> Outcome:
         if self.refused:
-            return http_error(self, bytes(self._body))
+            return http_error(self, bytes(self.body))
         if not self.stopped:
             rest = self._lines.finish()
             if end == "clean":
@@ -306,8 +302,7 @@ class PythonReading(SdkReading):
 
     def take(self, event: Event) -> None:
         if event.data.startswith("[DONE]"):
-            self.say(f"{self.frame('[DONE]')}: reading ends here")
-            self.stopped = True
+            self._ends_here()
             return
         try:
             data = python_json(event.data)
@@ -370,7 +365,7 @@ class NodeReading(SdkReading):
         if self._after_done:
             return
         if event.data == "[DONE]" or (not self.new and event.data.startswith("[DONE]")):
-            self.say(f"{self.frame('[DONE]')}: reading ends here")
+            self._ends_here()
             self.stopped, self._after_done = self.new, True
             return
         try:
@@ -427,8 +422,7 @@ class GoReading(SdkReading):
 
     def take(self, event: Event) -> None:
         if event.data.startswith("[DONE]"):
-            self.say(f"{self.frame('[DONE]')}: reading ends here")
-            self.stopped = True
+            self._ends_here()
             return
         try:
             data, bad = strict_json(event.data), False
