@@ -415,6 +415,13 @@ def test_a_replay_keeps_status_headers_and_a_cut_and_takes_json_lines(tmp_path):
     assert b"".join(replay(tmp_path / "c.jsonl")[0].play({}, 1).chunks) == body_of("text")
 
 
+def test_a_replay_of_json_lines_keeps_a_line_that_is_broken(tmp_path):
+    (tmp_path / "d.jsonl").write_bytes(b'{"type":"response.created"}\n{"type":"a", broken\n\n{"type":5}\n')
+    (one,) = replay(tmp_path / "d.jsonl")
+    want = b'event: response.created\ndata: {"type":"response.created"}\n\ndata: {"type":"a", broken\n\ndata: {"type":5}\n\n'
+    assert b"".join(one.play({}, 1).chunks) == want
+
+
 # ---- the command
 
 

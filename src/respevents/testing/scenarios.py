@@ -16,7 +16,8 @@ import typing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
-from respevents._errors import LocalProtocolError, show
+from respevents._compare import frames_of
+from respevents._errors import LocalProtocolError, ProtocolError, show
 from respevents.failures import (
     CATALOGUE,
     Cause,
@@ -35,6 +36,8 @@ from respevents.wire import FrameDecoder, decode_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from respevents._dialect import Dialect
+    from respevents.captures import Capture
     from respevents.testing._stories import Story
     from respevents.testing.mutations import Mutation
 
@@ -105,8 +108,8 @@ def _told(story: Story, request: Mapping[str, Any], number: int, policy: Policy 
         yield stream.complete(USAGE)
 
 
-def _good(story: Story) -> Play:
-    return lambda request, number: Script(_told(story, request, number))
+def _good(story: Story, policy: Policy | None = None) -> Play:
+    return lambda request, number: Script(_told(story, request, number, policy))
 
 
 for _name, _one in STORIES.items():
@@ -219,10 +222,12 @@ def _frames(chunks: Iterable[bytes | float]) -> list[bytes]:
     return [frame.raw for frame in (*decoder.feed(body), *decoder.close())]
 
 
-def _without_last(play: Play, count: int = 1) -> Play:
+def _cut(play: Play, end: End, keep: int | None = None) -> Play:
+    """The same with its first `keep` frames (counted from the end where negative) and another end."""
+
     def played(request: Mapping[str, Any], number: int) -> Script:
         script = play(request, number)
-        return script._replace(chunks=_frames(script.chunks)[:-count])
+        return script._replace(chunks=_frames(script.chunks)[:keep], end=end)
 
     return played
 
@@ -232,7 +237,7 @@ for _shape in typing.get_args(_ErrorShape):
         "endings",
         f"ending-{_shape}-error-only",
         f"An over-long prompt that ends in a {_shape} error event, without response.failed.",
-        _without_last(_failing(_TOO_LONG, policy=Policy(error_shape=_shape))),
+        _cut(_failing(_TOO_LONG, policy=Policy(error_shape=_shape)), "clean", -1),
     )
 
 
@@ -241,14 +246,6 @@ for _shape in typing.get_args(_ErrorShape):
 _STORY: Final = SCENARIOS["text"].play
 _HALF: Final = 7
 """Frames of `text` that bring some of its words and not all."""
-
-
-def _cut(play: Play, end: End, keep: int | None = None) -> Play:
-    def played(request: Mapping[str, Any], number: int) -> Script:
-        script = play(request, number)
-        return script._replace(chunks=_frames(script.chunks)[:keep], end=end)
-
-    return played
 
 
 for _end, _what in (("cut", "breaks off"), ("reset", "is reset"), ("stall", "says nothing more")):
@@ -272,7 +269,7 @@ _add(
     "bodies that break",
     "no-terminal-after-item",
     "A whole message without response.completed, and a clean end.",
-    _without_last(_STORY),
+    _cut(_STORY, "clean", -1),
 )
 _add("bodies that break", "empty", "HTTP 200 and no frame.", lambda _request, _number: Script([]))
 _add(
@@ -297,20 +294,28 @@ _BASES: Final = ("text", "tool-call", "tool-calls", "over-length", "incomplete-m
 """What is broken: the first of these, then of all streams, that a mutation fits."""
 
 
+def _sound(dialect: Dialect | None) -> Iterator[Play]:
+    """The streams to break, in a dialect."""
+    for name in dict.fromkeys((*_BASES, *STORIES)):
+        if dialect is None:
+            yield SCENARIOS[name].play
+        elif name in STORIES:
+            yield _good(STORIES[name], _EXPOSED.replace(dialect=dialect))
+        else:
+            yield _failing(_TOO_LONG, after_text=True, policy=_EXPOSED.replace(dialect=dialect))
+
+
 def _broken(mutation: Mutation, request: Mapping[str, Any], number: int) -> Script:
     dialect = mutation.options.get("dialect")
-    for name in dict.fromkeys((*_BASES, *STORIES)):
-        if dialect:
-            try:
-                policy = Policy(dialect=dialect, expose="message")
-                play = _failing(_TOO_LONG, policy=policy, after_text=True)
-                chunks = list(_told(STORIES[name], request, number, policy)) if name in STORIES else None
-                script = play(request, number) if chunks is None else Script(chunks)
-            except LocalProtocolError:  # a story of what this dialect does not have
-                continue
-        else:
-            script = SCENARIOS[name].play(request, number)
-        found = mutation.apply(_frames(script.chunks))
+    for play in _sound(dialect):
+        script = play(request, number)
+        try:
+            frames = _frames(script.chunks)
+        except LocalProtocolError:
+            if dialect is None:
+                raise
+            continue  # a story of what this dialect does not have
+        found = mutation.apply(frames)
         if found is not None:
             return script._replace(chunks=found.frames)
     raise LocalProtocolError(f"no stream here has what the fault {mutation.name} breaks")
@@ -331,7 +336,7 @@ _SETTINGS: Final = ("gap", "chunk", "pace")
 
 
 def scenario(spec: str, known: Mapping[str, Scenario] = SCENARIOS, *, gap: float = 0.0) -> Scenario:
-    """The scenario of a name, with its settings: `NAME[@gap=SECONDS][,chunk=BYTES][,pace=SECONDS|recorded|fast]`.
+    """The scenario of a name, with its settings: `NAME[@gap=SECONDS][,chunk=BYTES][,pace=FACTOR|recorded|fast]`.
 
     `gap` waits between two chunks, `chunk` cuts the body into pieces of so many bytes, `pace` is for what was recorded:
     its own pace, a factor of it, or none. Raises LocalProtocolError for a name or a setting that does not exist.
@@ -406,7 +411,7 @@ def replay(path: Path | str) -> list[Scenario]:
     beside = _beside(path)
     made: list[Scenario] = []
     for number, capture in enumerate(read_captures(path), start=1):
-        body = b"".join(_as_sse(capture.chunks()) if capture.framing == "json-lines" else capture.chunks())
+        body = b"".join(_as_sse(capture) if capture.framing == "json-lines" else capture.chunks())
         name = f"replay-{path.name.partition('.')[0]}" + (f"-{number}" if number > 1 else "")
         script = Script(
             _pieces(body, beside.get("pace") if number == 1 else None),
@@ -436,14 +441,19 @@ def _kept(headers: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in headers.items() if name not in gone and value.isascii()}
 
 
-def _as_sse(lines: Iterable[bytes]) -> Iterator[bytes]:
-    for line in b"".join(lines).split(b"\n"):
-        if line.strip():
-            try:
-                kind = decode_json(line)["type"]
-            except (LocalProtocolError, KeyError, TypeError, ValueError):
-                kind = "message"
-            yield b"event: %s\ndata: %s\n\n" % (str(kind).encode("utf-8", "replace"), line.strip())
+def _as_sse(capture: Capture) -> Iterator[bytes]:
+    """JSON lines as the frames they were; a line without a type goes out without an event name."""
+    for frame in frames_of(capture):
+        line = frame.data.strip()
+        if not line:
+            continue
+        try:
+            event = decode_json(line)
+        except ProtocolError:
+            event = None
+        kind = event.get("type") if isinstance(event, dict) else None
+        name = b"event: %s\n" % kind.encode() if isinstance(kind, str) and kind.isprintable() else b""
+        yield name + b"data: %s\n\n" % line
 
 
 def _pieces(body: bytes, pace: Any) -> list[bytes | float]:
