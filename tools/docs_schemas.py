@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from docs_text import HEAD, anchor, code, codes, fence, table
 from respevents import FrameDecoder, encode_frame, schemas
+from respevents._schema_example import example as schema_example
 from respevents.lifecycle import TABLE
 from respevents.testing.scenarios import SCENARIOS
 
@@ -173,37 +174,12 @@ def _told() -> dict[str, bytes]:
 
 
 def example(event: str) -> bytes:
-    """A frame of this type: from the scripted server where it sends one, or else the least that the schema takes."""
+    """A frame of this type: from the scripted server where it sends one, or else the one made from its schema."""
     homes = _events()[event]
     if event in _told() and _home(homes) == schemas.NEWEST:
         return _told()[event]
     home = _home(homes)
-    bundle = schemas.load(home)["$defs"]
-    return encode_frame(_least(bundle[homes[home]], bundle))
-
-
-def _least(schema: Schema, bundle: Schema) -> Any:
-    """The smallest value that a strict schema takes."""
-    if "$ref" in schema:
-        return _least(bundle[schema["$ref"].removeprefix(_PREFIX)], bundle)
-    if "properties" in schema and "required" in schema:
-        return {key: _least(one, bundle) for key, one in schema["properties"].items() if key in schema["required"]}
-    if "anyOf" in schema:
-        return _least(schema["anyOf"][0], bundle)
-    if "const" in schema:
-        return schema["const"]
-    known = schema.get("enum") or schema.get("x-known")
-    if known:
-        return known[0]
-    plain: dict[str, Any] = {
-        "string": "x:y" if "pattern" in schema else "...",
-        "integer": 0,
-        "number": 0.0,
-        "boolean": False,
-        "null": None,
-        "array": [],
-    }
-    return plain.get(schema.get("type", "object"), {})
+    return encode_frame(schema_example(event, home))
 
 
 # ---- the pages
