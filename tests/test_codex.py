@@ -9,10 +9,10 @@ import itertools
 import json
 import os
 import shutil
-import subprocess
 
 import pytest
 
+from clients.codexing import exec_codex
 from conftest import ROOT
 
 pytest.importorskip("uvicorn")
@@ -20,19 +20,6 @@ pytest.importorskip("uvicorn")
 CODEX = os.environ.get("CODEX_BIN") or shutil.which("codex") or shutil.which("codex", path=ROOT / "node_modules/.bin")
 
 pytestmark = pytest.mark.skipif(not CODEX, reason="no Codex CLI: set CODEX_BIN or run npm install @openai/codex")
-
-CONFIG = """
-model = "{model}"
-model_provider = "demo"
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[model_providers.demo]
-name = "demo"
-base_url = "http://127.0.0.1:{port}/v1"
-wire_api = "responses"
-env_key = "DUMMY_KEY"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -57,17 +44,8 @@ def run_codex(tmp_path):
     runs = itertools.count()
 
     def run(port, model, prompt):
-        number = next(runs)
-        home, work = tmp_path / f"home{number}", tmp_path / f"work{number}"
-        home.mkdir()
-        work.mkdir()
-        (home / "config.toml").write_text(CONFIG.format(model=model, port=port))
-        env = {key: value for key, value in os.environ.items() if not key.lower().endswith("_proxy")}
-        env |= {"CODEX_HOME": str(home), "DUMMY_KEY": "none", "NO_COLOR": "1"}
-        done = subprocess.run(
-            [CODEX, "exec", "--skip-git-repo-check", "--json", "-"],
-            input=prompt, env=env, cwd=work, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
+        folder = tmp_path / f"run{next(runs)}"
+        done = exec_codex(CODEX, folder, f"http://127.0.0.1:{port}/v1", model=model, prompt=prompt, timeout=120)
         events = [json.loads(line) for line in done.stdout.split("\n") if line.startswith("{")]
         assert events, done.stderr
         return events

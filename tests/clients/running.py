@@ -13,6 +13,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from codexing import exec_codex
+
 from respevents import FailureCode, FrameDecoder
 from respevents._errors import ProtocolError
 from respevents.testing.scenarios import SCENARIOS
@@ -116,42 +118,18 @@ def _driven(client: str, urls: dict[str, str]) -> tuple[str, dict[str, Any]]:
     return told[0]["version"], {one.pop("name"): one for one in told[1:]}
 
 
-CODEX_CONFIG = """
-model = "m"
-model_provider = "scripted"
-check_for_update_on_startup = false
-[analytics]
-enabled = false
-[model_providers.scripted]
-name = "scripted"
-base_url = "{url}"
-wire_api = "responses"
-env_key = "OPENAI_API_KEY"
-"""
-
-
 def _codex(urls: dict[str, str]) -> tuple[str, dict[str, Any]]:
     binary = str(NODE / "node_modules" / ".bin" / "codex")
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
 
     def one(url: str) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            home, work = Path(folder) / "home", Path(folder) / "work"
-            home.mkdir()
-            work.mkdir()
-            (home / "config.toml").write_text(CODEX_CONFIG.format(url=url))
-            command = [binary, "exec", "--skip-git-repo-check", "--json", "say hi"]
             try:
-                done = subprocess.run(
-                    command, env=_environment(CODEX_HOME=str(home)), cwd=work, stdin=subprocess.DEVNULL,
-                    capture_output=True, text=True, timeout=150, check=False,
-                )  # fmt: skip
-                out = done.stdout
+                return _of_codex(exec_codex(binary, Path(folder) / "run", url).stdout)
             except subprocess.TimeoutExpired as late:
                 raw = late.stdout or b""
                 out = raw.decode() if isinstance(raw, bytes) else raw
                 return {**_of_codex(out), "error": {"class": "waits", "code": None, "message": ""}}
-        return _of_codex(out)
 
     with ThreadPoolExecutor(4) as pool:
         return version, dict(zip(urls, pool.map(one, urls.values()), strict=True))
