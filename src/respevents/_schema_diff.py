@@ -268,16 +268,23 @@ class _Comparison:
                 *(("branches opened", path, "loosen") if new.open_branch else ("branches closed", path, "tighten"))
             )
         pairs, gone, come = _matched(old.objects, new.objects)
-        for pair in pairs:
-            self._meet(*pair)
+        for before, after in pairs:
+            self._meet(before, after)
+            # Of a type that no branch named the open union took any object; now this branch says what it holds.
+            named = [tag for one in old.objects for tag in one.tags]
+            added = [tag for tag in after.tags if tag not in named]
+            if old.open_branch and before.tags and added and _asks(after):
+                self._add("branch added", f"{path}<{'|'.join(added)}>", "tighten")
         # An open union took an object of that type as it was, so naming the type asks more of it, and less when it
         # is forgotten; unless another branch of the same type is there.
         for one in gone:
-            free = new.open_branch and not _shares_tag(one, new.objects)
-            self._add("branch removed", f"{path}<{one.label}>", "loosen" if free or new.free_object else "tighten")
+            free = (new.open_branch and not _shares_tag(one, new.objects)) or new.free_object
+            same = free and old.open_branch and not _asks(one)
+            self._add("branch removed", f"{path}<{one.label}>", "neutral" if same else "loosen" if free else "tighten")
         for one in come:
-            free = old.open_branch and not _shares_tag(one, old.objects)
-            self._add("branch added", f"{path}<{one.label}>", "tighten" if free or old.free_object else "loosen")
+            free = (old.open_branch and not _shares_tag(one, old.objects)) or old.free_object
+            same = free and new.open_branch and not _asks(one)
+            self._add("branch added", f"{path}<{one.label}>", "neutral" if same else "tighten" if free else "loosen")
         if old.maps and new.maps:
             self._places(f"{path}{{}}", _union(old.maps), _union(new.maps))
         for label, was, now in (
@@ -300,6 +307,11 @@ def _one_of_keys(schema: Mapping[str, Any]) -> list[str]:
 
 def _shares_tag(one: _Object, others: list[_Object]) -> bool:
     return any(set(one.tags) & set(other.tags) for other in others)
+
+
+def _asks(one: _Object) -> bool:
+    """Whether an object of its type can be refused: it has more keys than the `type`, which every object may have."""
+    return not one.schema["properties"].keys() <= {"type"}
 
 
 def _matched(
