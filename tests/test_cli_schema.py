@@ -402,3 +402,12 @@ def test_without_the_library_the_registry_names_the_extra_and_the_command_needs_
 
 def test_event_schema_is_what_export_prints(capsys):
     assert as_json(capsys, "export", "--event", "error") == event_schema("error")
+
+
+def test_a_reader_that_has_read_enough_is_no_error():
+    command = [sys.executable, "-m", "respevents.cli", "schema", "export"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.read(1) == b"{"
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0

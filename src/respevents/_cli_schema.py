@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     actions = {"list": _list, "events": _events, "show": _show, "export": _export, "diff": _diff}
     try:
         return actions[arguments.action](arguments)
+    except BrokenPipeError:
+        raise  # `| head`: the command ends it
     except (ValueError, OSError) as error:
         print(f"respevents schema: {error}", file=sys.stderr)
         return 2
