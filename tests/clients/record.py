@@ -1,5 +1,6 @@
-"""Run every installed client and write `results.json`: `python tests/clients/record.py [CLIENT ...]`.
+"""Run every installed client and write `results.json`: `python tests/clients/record.py [--again] [CLIENT ...]`.
 
+What each driver said is kept in the folder of the clients; `--again` says it anew without running them.
 `tests/clients/test_clients.py` holds a later run against it, and `tools/build_docs.py` makes docs/clients.md of it.
 """
 
@@ -8,21 +9,27 @@ from __future__ import annotations
 import json
 import sys
 
-from running import CHOSEN, CLIENTS, HERE, installed, outcome, run
+from outcomes import CHOSEN, RESULTS, outcome, results
+from running import CLIENTS, FOLDER, installed, run
 
 from respevents.testing.server import ScriptedServer
 
-RESULTS = HERE / "results.json"
-
 
 def main(chosen: list[str]) -> int:
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    again = "--again" in chosen
+    chosen = [name for name in chosen if name != "--again"]
+    found = results()
     for client in chosen or CLIENTS:
         if not installed(client):
             print(f"{client}: not installed", file=sys.stderr)
             continue
-        with ScriptedServer() as server:
-            ran = run(client, server, CHOSEN)
+        kept = FOLDER / f"{client.replace(' ', '-')}.json"
+        if again and kept.exists():
+            ran = json.loads(kept.read_text())
+        else:
+            with ScriptedServer() as server:
+                ran = run(client, server, CHOSEN)
+            kept.write_text(json.dumps(ran, indent=1))
         found[client] = {
             "version": ran["version"],
             "outcomes": {name: outcome(name, ran["results"][name]) for name in CHOSEN},
