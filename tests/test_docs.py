@@ -115,16 +115,19 @@ def test_the_committed_pages_are_those_that_the_tool_makes(build_docs, capsys):
 
 
 def test_a_page_that_differs_is_missing_or_is_left_over_is_named(build_docs, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(build_docs, "TARGET", tmp_path)
-    made = {"a.md": "A", "b.md": "B"}
+    monkeypatch.setattr(build_docs, "DOCS", tmp_path)
+    made = {"clients.md": "C", "generated/a.md": "A", "generated/b.md": "B"}
     monkeypatch.setattr(build_docs, "pages", lambda: made)
-    (tmp_path / "a.md").write_text("other")
-    (tmp_path / "old.md").write_text("")
+    (tmp_path / "generated").mkdir()
+    (tmp_path / "generated" / "a.md").write_text("other")
+    (tmp_path / "generated" / "old.md").write_text("")
+    (tmp_path / "written.md").write_text("W")
     assert build_docs.main(["--check"]) == 1
-    assert re.findall(r"generated/(\S+):", capsys.readouterr().err) == ["a.md", "b.md", "old.md"]
+    assert re.findall(r"docs/(\S+):", capsys.readouterr().err) == [*made, "generated/old.md"]
     assert build_docs.main([]) == 0
     assert build_docs.main(["--check"]) == 0
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == made
+    there = {path.relative_to(tmp_path).as_posix(): path.read_text() for path in tmp_path.rglob("*.md")}
+    assert there == {**made, "written.md": "W"}
 
 
 def test_the_catalogue_has_every_event_of_every_set_with_a_frame_that_is_canonical():

@@ -112,6 +112,23 @@ def test_a_tool_call_takes_the_function_of_the_request_and_answers_its_output():
     assert b"function_call" not in body_of("tool-call", answered).replace(b"function_call_output", b"")
 
 
+@pytest.mark.parametrize(
+    ("name", "output"),
+    [
+        ("tool-call", "function_call_output"),
+        ("tool-calls", "function_call_output"),
+        ("custom-tool", "custom_tool_call_output"),
+        ("apply-patch", "apply_patch_call_output"),
+        ("fault-no-deltas", "function_call_output"),
+    ],
+)
+def test_a_client_that_answers_a_call_is_given_a_message(name, output):
+    """Or it would be asked to carry out the same call without end."""
+    answered = body_of(name, {"input": [{"type": output, "call_id": "c", "output": "1"}]})
+    assert answered != body_of(name)
+    assert answered == body_of("text")
+
+
 def test_structured_output_fits_the_schema_of_the_request():
     jsonschema = pytest.importorskip("jsonschema")
     schema = {

@@ -1,4 +1,4 @@
-"""Write docs/generated/ from the data: schema sets, lifecycle table, failure and finding catalogues, the command.
+"""Write docs/generated/ and docs/clients.md from the data: schema sets, lifecycle table, catalogues, command, clients.
 
     python tools/build_docs.py [--check]
 
@@ -17,6 +17,7 @@ import msgspec
 
 import docs_lifecycle
 import docs_schemas
+from docs_clients import clients_page
 from docs_text import HEAD, code, codes, table
 from respevents import cli
 from respevents._cli_codes import catalogue
@@ -26,7 +27,7 @@ from respevents.findings import RULES
 from respevents.testing.mutations import MUTATIONS
 
 ROOT = Path(__file__).resolve().parent.parent
-TARGET = ROOT / "docs" / "generated"
+DOCS = ROOT / "docs"
 
 
 # ---- failures
@@ -236,8 +237,8 @@ def _described(action: argparse.Action) -> str:
 
 
 def pages() -> dict[str, str]:
-    """File name -> text, of all that stands in docs/generated/."""
-    return {
+    """Path in docs/ -> text; all that stands in docs/generated/ is among them."""
+    generated = {
         "events.md": docs_schemas.events_page(),
         "objects.md": docs_schemas.objects_page(),
         "changes.md": docs_schemas.changes_page(),
@@ -246,6 +247,7 @@ def pages() -> dict[str, str]:
         "command.md": command_page(),
         **docs_lifecycle.files(),
     }
+    return {"clients.md": clients_page(), **{f"generated/{name}": text for name, text in generated.items()}}
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -254,20 +256,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
     made = pages()
-    there = {path.name for path in TARGET.iterdir()} if TARGET.is_dir() else set()
+    there = {f"generated/{path.name}" for path in (DOCS / "generated").glob("*")}
     stale = sorted(there - set(made))
-    differing = [name for name, text in made.items() if name not in there or (TARGET / name).read_text("utf-8") != text]
+    now = {name: (DOCS / name).read_text("utf-8") if (DOCS / name).exists() else None for name in made}
+    differing = [name for name in made if now[name] != made[name]]
     if options.check:
         for name in differing:
-            print(f"docs/generated/{name}: differs from what tools/build_docs.py makes; run it", file=sys.stderr)
+            print(f"docs/{name}: differs from what tools/build_docs.py makes; run it", file=sys.stderr)
         for name in stale:
-            print(f"docs/generated/{name}: tools/build_docs.py does not make it; run it", file=sys.stderr)
+            print(f"docs/{name}: tools/build_docs.py does not make it; run it", file=sys.stderr)
         return 1 if differing or stale else 0
-    TARGET.mkdir(parents=True, exist_ok=True)
+    (DOCS / "generated").mkdir(parents=True, exist_ok=True)
     for name in differing:
-        (TARGET / name).write_text(made[name], "utf-8")
+        (DOCS / name).write_text(made[name], "utf-8")
     for name in stale:
-        (TARGET / name).unlink()
+        (DOCS / name).unlink()
     return 0
 
 

@@ -1,28 +1,36 @@
-"""Run every installed client and write `results.json`: `python tests/clients/record.py [CLIENT ...]`.
+"""Run every installed client, write `results.json` and docs/clients.md: `python tests/clients/record.py [--again] [CLIENT ...]`.
 
-`tests/clients/test_clients.py` holds a later run against it, and `tools/build_docs.py` makes docs/clients.md of it.
+What each driver said is kept in the folder of the clients; `--again` says it anew without running them.
+`tests/clients/test_clients.py` holds a later run against it. Needs the `dev` extra, and `setup.sh` once.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
-from running import CHOSEN, CLIENTS, HERE, installed, outcome, run
+from outcomes import CHOSEN, RESULTS, outcome, results
+from running import CLIENTS, FOLDER, HERE, installed, run
 
 from respevents.testing.server import ScriptedServer
 
-RESULTS = HERE / "results.json"
-
 
 def main(chosen: list[str]) -> int:
-    found = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    again = "--again" in chosen
+    chosen = [name for name in chosen if name != "--again"]
+    found = results()
     for client in chosen or CLIENTS:
         if not installed(client):
             print(f"{client}: not installed", file=sys.stderr)
             continue
-        with ScriptedServer() as server:
-            ran = run(client, server, CHOSEN)
+        kept = FOLDER / f"{client.replace(' ', '-')}.json"
+        if again and kept.exists():
+            ran = json.loads(kept.read_text())
+        else:
+            with ScriptedServer() as server:
+                ran = run(client, server, CHOSEN)
+            kept.write_text(json.dumps(ran, indent=1))
         found[client] = {
             "version": ran["version"],
             "outcomes": {name: outcome(name, ran["results"][name]) for name in CHOSEN},
@@ -30,6 +38,7 @@ def main(chosen: list[str]) -> int:
         print(f"{client} {ran['version']}: {len(CHOSEN)} scenarios", file=sys.stderr, flush=True)
         ordered = {name: found[name] for name in CLIENTS if name in found}
         RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
+    subprocess.run([sys.executable, str(HERE.parent.parent / "tools" / "build_docs.py")], check=True)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Runs the real clients against the scripted server and says in a few words what each made of a scenario.
+"""Runs the real clients against the scripted server.
 
 `setup.sh` installs them; the folder is `.clients` in the checkout, or RESPEVENTS_CLIENTS.
 """
@@ -15,47 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from codexing import exec_codex
 
-from respevents import FailureCode, FrameDecoder
-from respevents._errors import ProtocolError
-from respevents.testing.scenarios import SCENARIOS
-from respevents.wire import decode_json
-
 if TYPE_CHECKING:
     from respevents.testing.server import ScriptedServer
 
 HERE = Path(__file__).parent
 FOLDER = Path(os.environ.get("RESPEVENTS_CLIENTS") or HERE.parent.parent / ".clients").resolve()
 NODE = FOLDER / "node"
-
-CODES = (
-    "server_error", "context_length_exceeded", "rate_limit_exceeded", "insufficient_quota", "invalid_prompt",
-    "server_is_overloaded", "slow_down", "model_not_found", "content_policy_violation", "invalid_api_key",
-    "upstream_truncated", "stream_failed", "invalid_image", "usage_not_included",
-)  # fmt: skip
-"""The codes that a server of today sends; every code of the catalogue answers as one of these does."""
-
-FAULTS = (
-    "no-event-line", "crlf", "lone-cr", "a-mark", "no-last-blank-line", "two-data-lines", "an-id-line", "cut-json",
-    "not-a-number", "half-a-pair", "invalid-utf-8", "an-unknown-event", "no-type", "no-created", "no-item-added",
-    "an-item-left-open", "no-part-added", "no-deltas", "no-usage", "no-number", "an-event-after-the-end",
-    "another-text", "a-null-error", "no-failed-after-an-error", "a-number-for-a-code", "a-float-index",
-)  # fmt: skip
-"""The faults that some client minds."""
-
-assert {*CODES} <= {code.value for code in FailureCode}
-
-CHOSEN = [
-    one.name
-    for one in SCENARIOS.values()
-    if one.group in {"streams that go well", "endings"}
-    or (one.group == "bodies that break" and one.name not in {"stall", "stall-at-once"})
-    or one.name in {"over-length", "rate-limit-delay", "http-retry-after"}
-    or one.name in {f"fail-{code}" for code in CODES}
-    or one.name in {f"fail-{code}-after-text" for code in CODES[:4]}
-    or one.name in {f"http-{cause}" for cause in ("context_length_exceeded", "rate_limited", "quota", "auth", "internal_error", "overloaded")}
-    or one.name in {f"fault-{fault}" for fault in FAULTS}
-]  # fmt: skip
-"""What is run. Left out: bodies that hang for good, which every client waits for."""
 
 
 def python(name: str) -> str:
@@ -96,7 +61,13 @@ def run(client: str, server: ScriptedServer, names: list[str]) -> dict[str, Any]
     else:
         version, results = _driven(client, urls)
     for name, result in results.items():
-        result["requests"] = len(server.requests_of(urls[name]))
+        requests = server.requests_of(urls[name])
+        result["requests"] = len(requests)
+        if not result["calls"] and len(requests) > 1:
+            last = (requests[1].body or {}).get("input")
+            newest = last[-1] if isinstance(last, list) and last else None
+            if isinstance(newest, dict) and str(newest.get("type")).endswith("_call_output"):
+                result["calls"] = [newest["type"]]  # it does not say what it carries out
     return {"version": version, "results": results}
 
 
@@ -145,43 +116,3 @@ def _of_codex(out: str) -> dict[str, Any]:
         "calls": [],
         "error": {"class": "turn failed", "code": None, "message": failed[0][:300]} if failed else None,
     }
-
-
-# ---- in a few words
-
-
-def wanted(name: str) -> str:
-    """The text of the whole answer, as the script's own bytes have it; empty where there is none."""
-    chunks = SCENARIOS[name].play({}, 1).chunks
-    decoder = FrameDecoder()
-    text = ""
-    for frame in decoder.feed(b"".join(chunk for chunk in chunks if isinstance(chunk, bytes))):
-        try:
-            event = decode_json(frame.data)
-        except ProtocolError:
-            continue
-        if isinstance(event, dict) and event.get("type") in {"response.output_text.done", "response.refusal.done"}:
-            text += str(event.get("text") or event.get("refusal"))
-    return text
-
-
-def outcome(name: str, result: dict[str, Any]) -> str:
-    """One of: completed, tool call, incomplete, told (CODE or class), context window full, success (...), waits."""
-    error = result["error"]
-    requests = f", {result['requests']} requests" if result["requests"] > 1 and not result["calls"] else ""
-    if error is not None and error["class"] == "waits":
-        return "waits"
-    if error is not None:
-        if "ran out of room in the model's context window" in error["message"]:
-            return f"context window full{requests}"
-        return f"told: {error['code'] or error['class']}{requests}"
-    if result["terminal"] == "response.failed" or result.get("error_event"):
-        return f"told: {result.get('code') or result.get('error_event')}{requests}"
-    if result["terminal"] == "response.incomplete" or result.get("final") in {"incomplete", "length", "content-filter"}:
-        return f"incomplete{requests}"
-    if result["calls"]:
-        return "tool call"
-    whole = wanted(name)
-    if whole and whole == result["text"]:
-        return f"completed{requests}"
-    return f"success: {'no text' if not result['text'] else 'another text'}{requests}"

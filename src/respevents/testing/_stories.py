@@ -117,10 +117,15 @@ def _tool_calls(stream: ResponseStream, request: Mapping[str, Any]) -> Iterator[
     yield from _calls(stream, request, 2)
 
 
-def _calls(stream: ResponseStream, request: Mapping[str, Any], count: int) -> Iterator[bytes]:
+def answers_a_call(request: Mapping[str, Any]) -> bool:
+    """The newest item of the input is the output of a call that the client carried out."""
     given = request.get("input")
     newest = given[-1] if isinstance(given, list) and given else None
-    if isinstance(newest, dict) and newest.get("type") == "function_call_output":
+    return isinstance(newest, dict) and str(newest.get("type")).endswith("_call_output")
+
+
+def _calls(stream: ResponseStream, request: Mapping[str, Any], count: int) -> Iterator[bytes]:
+    if answers_a_call(request):
         yield from _text(stream, request)
         return
     tools = request.get("tools")
@@ -144,8 +149,11 @@ _WEATHER: Final = {"type": "object", "properties": {"city": {"type": "string"}},
 
 
 @_story("custom-tool")
-def _custom_tool(stream: ResponseStream, _request: Mapping[str, Any]) -> Iterator[bytes]:
-    """A call of a custom tool, with free text for its input."""
+def _custom_tool(stream: ResponseStream, request: Mapping[str, Any]) -> Iterator[bytes]:
+    """A call of a custom tool, with free text for its input; a message once its output is there."""
+    if answers_a_call(request):
+        yield from _text(stream, request)
+        return
     yield stream.start()
     call = stream.custom_tool_call("run")
     yield call.input("print(")
@@ -239,7 +247,12 @@ def _mcp(stream: ResponseStream, _request: Mapping[str, Any]) -> Iterator[bytes]
     """The tools of an MCP server, a call that answers and one that fails, then a message."""
     yield stream.start()
     tools = stream.mcp_list_tools("files")
-    read = {"name": "read", "description": None, "input_schema": {"type": "object"}, "annotations": None}
+    read = {
+        "name": "read",
+        "description": "Reads a file.",
+        "input_schema": {"type": "object"},
+        "annotations": {"read_only": True},
+    }
     yield tools.done(tools=[read])
     call = stream.mcp_call("read", "files")
     yield call.arguments('{"path":')
@@ -271,8 +284,11 @@ def _shell(stream: ResponseStream, _request: Mapping[str, Any]) -> Iterator[byte
 
 
 @_story("apply-patch")
-def _apply_patch(stream: ResponseStream, _request: Mapping[str, Any]) -> Iterator[bytes]:
-    """A patch of one file."""
+def _apply_patch(stream: ResponseStream, request: Mapping[str, Any]) -> Iterator[bytes]:
+    """A patch of one file; a message once it is answered."""
+    if answers_a_call(request):
+        yield from _text(stream, request)
+        return
     yield stream.start()
     patch = stream.apply_patch_call({"type": "create_file", "path": "a.txt"})
     yield patch.diff("+hel")

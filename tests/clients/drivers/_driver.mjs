@@ -4,9 +4,11 @@ import { createInterface } from "node:readline";
 const LIMIT = 40_000;
 
 export function told(error) {
+  // The AI SDK keeps the whole event in `data`.
+  const code = (one) => one?.code ?? one?.data?.error?.code ?? one?.data?.code ?? one?.data?.response?.error?.code ?? null;
   return {
-    class: error?.constructor?.name ?? "?",
-    code: error?.code ?? error?.data?.error?.code ?? null,
+    class: typeof error === "object" ? (error?.constructor?.name ?? "?") : "?",
+    code: code(error) ?? code(error?.lastError), // the AI SDK wraps the last of several errors
     message: String(error?.message ?? error).slice(0, 300),
   };
 }

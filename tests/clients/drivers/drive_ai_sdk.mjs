@@ -15,7 +15,7 @@ await serve(version, async (baseURL, result) => {
   const stream = streamText({ model, prompt: "say hi", onError: () => {} });
   for await (const part of stream.fullStream) {
     if (part.type === "text-delta") result.text += part.text ?? "";
-    else if (part.type === "tool-call") result.calls.push(part.toolName);
+    else if (part.type === "tool-call" && !part.providerExecuted) result.calls.push(part.toolName);
     else if (part.type === "error") result.error = told(part.error);
     else if (part.type === "finish") result.final = part.finishReason;
   }

@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 import { serve } from "./_driver.mjs";
 
+const calls = ["function_call", "custom_tool_call", "apply_patch_call"];
 const [how, folder] = process.argv.slice(2);
 const require = createRequire(pathToFileURL(`${folder}/package.json`));
 const main = require.resolve("openai");
@@ -15,8 +16,8 @@ await serve(version, async (baseURL, result) => {
   const body = { model: "m", input: "say hi", stream: true };
   const events = how === "create" ? await client.responses.create(body) : client.responses.stream(body);
   for await (const event of events) {
-    if (event.type === "response.output_text.delta") result.text += event.delta ?? "";
-    else if (event.type === "response.output_item.done" && event.item?.type === "function_call") result.calls.push(event.item.name);
+    if (["response.output_text.delta", "response.refusal.delta"].includes(event.type)) result.text += event.delta ?? "";
+    else if (event.type === "response.output_item.done" && calls.includes(event.item?.type)) result.calls.push(event.item.name ?? event.item.type);
     else if (["response.completed", "response.incomplete", "response.failed"].includes(event.type)) {
       result.terminal = event.type;
       result.code = event.response?.error?.code ?? null;

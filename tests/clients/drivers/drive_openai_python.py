@@ -5,13 +5,17 @@ import sys
 import openai
 from _driver import serve
 
+CALLS = {"function_call", "custom_tool_call", "apply_patch_call"}
+
 
 def note(event, result):
     kind = getattr(event, "type", None)
     if kind == "response.output_text.delta":
         result["text"] += event.delta or ""
-    elif kind == "response.output_item.done" and getattr(event.item, "type", None) == "function_call":
-        result["calls"].append(event.item.name)
+    elif kind == "response.refusal.delta":
+        result["text"] += event.delta or ""
+    elif kind == "response.output_item.done" and getattr(event.item, "type", None) in CALLS:
+        result["calls"].append(getattr(event.item, "name", event.item.type))
     elif kind in {"response.completed", "response.incomplete", "response.failed"}:
         result["terminal"] = kind
         error = getattr(event.response, "error", None)

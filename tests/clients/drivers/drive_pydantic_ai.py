@@ -21,6 +21,7 @@ def case(url, result):
         async with agent.run_stream("say hi") as run:
             async for text in run.stream_text(delta=True, debounce_by=None):
                 result["text"] += text
+        result["final"] = run.response.finish_reason
 
     asyncio.run(go())
 
