@@ -335,6 +335,12 @@ FAULTS = {
         [*M[:3], *[on("content_part.added", content_index=0, part={})] * 2, FAILED],
         "part-order",
     ),
+    "an annotation's number is a word": (changed(M, 5, annotation_index="first"), "index-missing"),
+    "a content part in a function call": (
+        [*C[:3], on("content_part.added", content_index=0, part={"type": "output_text"}), *C[3:]],
+        "item-type",
+    ),
+    "a response is cut short with an item open": ([*M[:9], {"type": "response.incomplete"}], "item-open"),
     "sound is never done": ([*head(), {"type": "response.audio.delta"}, END], "audio-open"),
     "sound is done twice": ([*head(), *[{"type": "response.audio.done"}] * 2, END], "audio-order"),
     "sound before in_progress": ([head()[0], {"type": "response.audio.delta"}, FAILED], "response-order"),
@@ -403,6 +409,63 @@ def test_every_rule_has_a_planted_fault():
     text = Path(lifecycle.__file__).read_text(encoding="utf-8")
     rules = set(re.findall(r'_fault\(\s*"([a-z-]+)"', text)) | set(re.findall(r'rule="([a-z-]+)"', text))
     assert rules == {rule for _, rule in FAULTS.values()}
+
+
+ALONE = {
+    "an item added twice stays what it was": (
+        [*M[:3], added("function_call"), *M[3:]],
+        ["item-added-twice"],
+    ),
+    "the whole of a refusal does not finish the text it came into": (
+        [*M[:4], on("refusal.done", content_index=0), *M[4:]],
+        ["part-kind"],
+    ),
+    "text in a function call does not touch its arguments": (
+        [*C[:4], on("output_text.done", content_index=0), *C[4:]],
+        ["item-type"],
+    ),
+    "the end of another tool's step does not end the call": (
+        [*C[:4], on("mcp_call_arguments.done"), *C[4:]],
+        ["item-type"],
+    ),
+    "text that comes after its item leaves the item done": (
+        [*M[:-1], on("content_part.added", content_index=0, part={}), END],
+        ["item-done"],
+    ),
+    "a step that comes after its item leaves the item done": (
+        [*S[:-1], S[3], END],
+        ["item-done"],
+    ),
+    "an item after an error does not bring the response back": (
+        [*head(), ERROR, added("message"), END],
+        ["after-error", "after-error"],
+    ),
+    "a completion after the failure leaves it a failure": (
+        [*head(), FAILED, END, {"type": "response.rate_limits.updated"}],
+        ["after-terminal"],
+    ),
+    "a start that comes again starts again": ([*head(), *head(), *message(), END], ["response-order"]),
+    "an item without a number is not an item": (
+        [*head(), changed(M, 2, output_index="0")[2], *M[2:]],
+        ["index-missing"],
+    ),
+    "text without the number of its part is no part": (
+        [*M[:3], on("content_part.added", content_index="0"), *M[3:]],
+        ["index-missing"],
+    ),
+    "a response that nobody started goes on where its items come": ([*M[2:]], ["not-started"]),
+    "a stream that only queued goes on where its items come": (
+        [*head(queued=True)[:2], *M[2:]],
+        ["response-order"],
+    ),
+}
+"""Faults that a reader goes on from: the rest of the stream is judged as if they had not come."""
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_after_a_fault_the_rest_is_judged_by_what_stood_before_it(name):
+    events, rules = ALONE[name]
+    assert [one.rule for one in violations(events)] == rules
 
 
 LEGAL = {
@@ -518,6 +581,37 @@ def test_audio_is_known_by_what_it_is():
 def test_a_continued_stream_may_start_in_the_middle_of_its_audio():
     done = {"type": "response.audio.done"}
     assert violations([done, done, END], continued=True) == []
+
+
+def test_an_item_whose_start_was_not_seen_is_of_the_only_type_its_event_can_belong_to():
+    seen = {}
+    for event in (
+        on("output_text.delta", content_index=0),
+        on("content_part.added", content_index=0),
+        on("function_call_arguments.delta"),
+        on("image_generation_call.partial_image", partial_image_index=2),
+        item_done("shell_call"),
+        {"type": "response.output_item.done", "output_index": 0, "item": {"type": 5}},
+    ):
+        machine = Lifecycle(continued=True)
+        assert machine.feed(event) is None
+        seen[event["type"].removeprefix("response."), machine.items[0].type] = machine.items[0].state
+    assert seen == {
+        ("output_text.delta", "message"): "unknown",
+        ("content_part.added", ""): "unknown",
+        ("function_call_arguments.delta", "function_call"): "arguments",
+        ("image_generation_call.partial_image", "image_generation_call"): "unknown",
+        ("output_item.done", "shell_call"): "done",
+        ("output_item.done", ""): "done",
+    }
+
+
+@pytest.mark.parametrize("kind", [5, [], None])
+def test_a_part_whose_type_is_no_text_may_be_of_any_kind_and_keeps_its_order(kind):
+    opened = [*M[:3], on("content_part.added", content_index=0, part={"type": kind})]
+    assert violations([*opened, *M[4:]]) == []
+    (found,) = violations([*opened, *M[4:8], M[7], *M[8:]])
+    assert (found.rule, found.event) == ("part-order", "response.output_text.done")
 
 
 def test_a_violation_names_item_state_and_remedy():
