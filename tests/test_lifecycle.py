@@ -336,6 +336,10 @@ FAULTS = {
         "part-order",
     ),
     "an annotation's number is a word": (changed(M, 5, annotation_index="first"), "index-missing"),
+    "an annotation's number is left out": (
+        [*M[:5], on("output_text.annotation.added", content_index=0), *M[6:]],
+        "index-missing",
+    ),
     "a content part in a function call": (
         [*C[:3], on("content_part.added", content_index=0, part={"type": "output_text"}), *C[3:]],
         "item-type",
@@ -521,6 +525,18 @@ LEGAL = {
         END,
     ],
     "an image that comes in pieces": IM,
+    "a call that is said to be in progress again": [
+        *head(),
+        added("mcp_call"),
+        on("mcp_call.in_progress"),
+        on("mcp_call_arguments.delta"),
+        on("mcp_call.in_progress"),
+        on("mcp_call_arguments.done"),
+        on("mcp_call.in_progress"),
+        on("mcp_call.completed"),
+        item_done("mcp_call"),
+        END,
+    ],
     "several annotations": [*M[:4], *NOTES, *M[4:5], *M[7:]],
     "a search that was cut short": [
         *S[:4],
@@ -592,6 +608,7 @@ def test_an_item_whose_start_was_not_seen_is_of_the_only_type_its_event_can_belo
         on("image_generation_call.partial_image", partial_image_index=2),
         item_done("shell_call"),
         {"type": "response.output_item.done", "output_index": 0, "item": {"type": 5}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": 5}},
     ):
         machine = Lifecycle(continued=True)
         assert machine.feed(event) is None
@@ -603,6 +620,7 @@ def test_an_item_whose_start_was_not_seen_is_of_the_only_type_its_event_can_belo
         ("image_generation_call.partial_image", "image_generation_call"): "unknown",
         ("output_item.done", "shell_call"): "done",
         ("output_item.done", ""): "done",
+        ("output_item.added", ""): "added",
     }
 
 
@@ -627,6 +645,7 @@ def test_a_violation_names_item_state_and_remedy():
         {},
         {"type": 5},
         {"type": None},
+        {"type": []},
         {"type": "response.output_item.added", "output_index": 0},
         {"type": "response.output_item.added", "output_index": 0, "item": 3},
         {"type": "response.output_item.done", "output_index": 0, "item": []},

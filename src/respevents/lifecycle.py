@@ -199,7 +199,7 @@ class _Look:
         expected = ", ".join(
             sorted(other.type for other in machine.table.values() if state in other.after and other.scope == "response")
         )
-        if inside or row.scope == "free":
+        if inside:
             return self._fault("response-order", state, expected, "send response.in_progress before any item")
         fix = "send it once, where the response enters this state: created, (queued,) in_progress, then the ending"
         return self._fault("response-order", machine.state, expected, fix)
