@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from pathlib import Path
+from types import MappingProxyType
 from typing import get_args
 
 import msgspec
@@ -77,6 +78,11 @@ def test_typed_events_and_mappings_are_judged_alike():
     for file in captures()[::40]:
         events = events_of(file)[:200]
         assert violations(events) == violations([decode_event(event) for event in events])
+
+
+def test_a_mapping_that_is_no_dict_is_judged_as_one():
+    for events in (WHOLE, *(events for events, _ in FAULTS.values())):
+        assert violations([MappingProxyType(event) for event in events]) == violations(events)
 
 
 def test_a_planted_fault_is_the_same_in_our_classes():

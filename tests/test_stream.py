@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import random
@@ -1087,14 +1088,12 @@ def test_an_item_too_deep_for_the_snapshot_does_not_keep_a_failure_from_being_to
     """What an event holds two levels down is three levels down in the snapshot of the response."""
     stream = new(id_factory=ids())
     out = stream.start()
-    nested = None
-    for depth in range(400):
-        try:
+    nested, depth = None, 0
+    with contextlib.suppress(EncodeError):
+        while depth < 400:
             out += stream.item({"type": "acme:x", "of": nested})
-        except EncodeError:
-            break
-        nested = [nested]
-    assert depth > 100
+            nested, depth = [nested], depth + 1
+    assert 100 < depth < 400
     found = events(out + stream.fail(FAILURE))
     assert (found[-1]["type"], found[-1]["response"]["output"]) == ("response.failed", [])
     assert stream.state == "failed"
