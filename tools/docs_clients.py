@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -36,17 +37,19 @@ def clients_page() -> str:
             for name in names
         ]
         sections.append(f"## {title}\n\n{table(('scenario', *recorded), rows)}")
-    versions = ", ".join(f"{client} {one['version']}" for client, one in recorded.items())
+    versions = textwrap.fill(", ".join(f"{client} {one['version']}" for client, one in recorded.items()), 118)
     body = "\n".join(sections)
     known = "".join(f"{number}. {why}\n" for why, number in notes.items())
     return f"""{HEAD}# Client matrix
 
 What released clients made of the scripted server's answers (`respevents serve --list` says what each scenario is):
-{versions}. `.stream` is the SDK's `responses.stream()` helper, the rest reads `create(stream=True)`.
+{versions}.
+`.stream` is the SDK's `responses.stream()` helper, the rest reads `create(stream=True)`.
 
 - *whole*: the text that was sent, all of it; *call*: the tool call; *cut short*: what came, and that it is a part
 - *full window*: the client knows that the prompt is too long, and shortens it by itself (Codex compacts)
-- a code or a class of exception: the user is told; `6x` counts the requests, since the client asked again by itself
+- *its code*: the user is told, with the code that was sent; a class of exception: told, without it; `6x` counts the
+  requests, since the client asked again by itself
 - **no text**, **other text**: the answer was taken for a success and it was not; *waits*: still waiting after 40 s
   (Codex: 150 s)
 
@@ -75,5 +78,8 @@ def _cell(client: str, name: str, words: str, notes: dict[str, int]) -> str:
     times = f" {requests.removesuffix(' requests')}x" if requests else ""
     why = outcomes.gap(client, name)
     note = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
+    sent: str = outcomes.results()["openai-python"]["outcomes"][name].partition(", ")[0]
+    if said == sent and said.startswith("told: ") and said.islower():
+        return f"its code{times}{note}"
     short = _SHORT.get(said) or (code(said.removeprefix("told: ")) if said.startswith("told: ") else said)
     return f"{short}{times}{note}"

@@ -127,15 +127,44 @@ def right(name: str, words: str) -> bool:
 _CALLING = {"tool-call", "tool-calls", "custom-tool", "apply-patch"}
 _FAILING = {"over-length", "rate-limit-delay", "fault-no-failed-after-an-error", "fault-a-number-for-a-code"}
 
-GAPS: tuple[tuple[str, str, str], ...] = ()
-"""(clients, scenarios, why): what is known to go wrong, by patterns of names."""
+GAPS = (
+    ("*", "fault-another-text", "The deltas or the finished item are believed, and nothing is compared with the rest."),
+    ("codex", "fault-an-item-left-open", "Text is shown when its item is done, and is lost when it never is."),
+    ("codex", "refusal", "The text of a refusal is not shown."),
+    ("langchain-openai", "refusal", "A refusal stands in `additional_kwargs`, not in the content."),
+    ("codex|langchain-openai", "apply-patch", "The item is passed over."),
+    ("[!c]*", "stall-after-completed", "It reads on after the terminal event: the server has to end the body."),
+    ("litellm", "stall-after-failed", "It reads on after the terminal event: the server has to end the body."),
+    (
+        "openai-python|openai-python 2.48|openai-node*|langchain-openai|pydantic-ai|litellm",
+        "no-terminal*",
+        "The end of the body is taken for the end of the answer.",
+    ),
+    (
+        "openai-python|openai-python 2.48|openai-node",
+        "empty|json-instead",
+        "A body without events is an answer without events, whatever its content type.",
+    ),
+    (
+        "openai-python*|openai-node|openai-agents|langchain-openai|pydantic-ai",
+        "fault-no-type",
+        "An event without a type is passed over, and its text with it.",
+    ),
+    ("openai-node.stream", "apply-patch|unknown-event", "The helper raises on an event that it does not know."),
+    ("openai-agents", "custom-tool|shell|apply-patch", "The agent of this run has no such tool."),
+    (
+        "openai-agents|pydantic-ai",
+        "image|custom-tool|apply-patch",
+        "The agent wants text or a call that it knows, and asks again in vain.",
+    ),
+)
+"""(clients, scenarios, why): what is known to go wrong, by patterns of names; the first that fits gives the reason."""
 
 
 def gap(client: str, name: str) -> str | None:
     """Why this client is known to get this scenario wrong, if it is."""
-    for clients, scenarios, why in GAPS:
-        if any(fnmatchcase(client, one) for one in clients.split()) and any(
-            fnmatchcase(name, one) for one in scenarios.split()
-        ):
-            return why
-    return None
+    return next((why for clients, names, why in GAPS if _fits(client, clients) and _fits(name, names)), None)
+
+
+def _fits(name: str, patterns: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns.split("|"))

@@ -1,16 +1,17 @@
-"""Run every installed client and write `results.json`: `python tests/clients/record.py [--again] [CLIENT ...]`.
+"""Run every installed client, write `results.json` and docs/clients.md: `python tests/clients/record.py [--again] [CLIENT ...]`.
 
 What each driver said is kept in the folder of the clients; `--again` says it anew without running them.
-`tests/clients/test_clients.py` holds a later run against it, and `tools/build_docs.py` makes docs/clients.md of it.
+`tests/clients/test_clients.py` holds a later run against it. Needs the `dev` extra, and `setup.sh` once.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 
 from outcomes import CHOSEN, RESULTS, outcome, results
-from running import CLIENTS, FOLDER, installed, run
+from running import CLIENTS, FOLDER, HERE, installed, run
 
 from respevents.testing.server import ScriptedServer
 
@@ -37,6 +38,7 @@ def main(chosen: list[str]) -> int:
         print(f"{client} {ran['version']}: {len(CHOSEN)} scenarios", file=sys.stderr, flush=True)
         ordered = {name: found[name] for name in CLIENTS if name in found}
         RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
+    subprocess.run([sys.executable, str(HERE.parent.parent / "tools" / "build_docs.py")], check=True)
     return 0
 
 
