@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from pathlib import Path
+from types import MappingProxyType
 from typing import get_args
 
 import msgspec
@@ -77,6 +78,11 @@ def test_typed_events_and_mappings_are_judged_alike():
     for file in captures()[::40]:
         events = events_of(file)[:200]
         assert violations(events) == violations([decode_event(event) for event in events])
+
+
+def test_a_mapping_that_is_no_dict_is_judged_as_one():
+    for events in (WHOLE, *(events for events, _ in FAULTS.values())):
+        assert violations([MappingProxyType(event) for event in events]) == violations(events)
 
 
 def test_a_planted_fault_is_the_same_in_our_classes():
@@ -335,6 +341,16 @@ FAULTS = {
         [*M[:3], *[on("content_part.added", content_index=0, part={})] * 2, FAILED],
         "part-order",
     ),
+    "an annotation's number is a word": (changed(M, 5, annotation_index="first"), "index-missing"),
+    "an annotation's number is left out": (
+        [*M[:5], on("output_text.annotation.added", content_index=0), *M[6:]],
+        "index-missing",
+    ),
+    "a content part in a function call": (
+        [*C[:3], on("content_part.added", content_index=0, part={"type": "output_text"}), *C[3:]],
+        "item-type",
+    ),
+    "a response is cut short with an item open": ([*M[:9], {"type": "response.incomplete"}], "item-open"),
     "sound is never done": ([*head(), {"type": "response.audio.delta"}, END], "audio-open"),
     "sound is done twice": ([*head(), *[{"type": "response.audio.done"}] * 2, END], "audio-order"),
     "sound before in_progress": ([head()[0], {"type": "response.audio.delta"}, FAILED], "response-order"),
@@ -405,6 +421,63 @@ def test_every_rule_has_a_planted_fault():
     assert rules == {rule for _, rule in FAULTS.values()}
 
 
+ALONE = {
+    "an item added twice stays what it was": (
+        [*M[:3], added("function_call"), *M[3:]],
+        ["item-added-twice"],
+    ),
+    "the whole of a refusal does not finish the text it came into": (
+        [*M[:4], on("refusal.done", content_index=0), *M[4:]],
+        ["part-kind"],
+    ),
+    "text in a function call does not touch its arguments": (
+        [*C[:4], on("output_text.done", content_index=0), *C[4:]],
+        ["item-type"],
+    ),
+    "the end of another tool's step does not end the call": (
+        [*C[:4], on("mcp_call_arguments.done"), *C[4:]],
+        ["item-type"],
+    ),
+    "text that comes after its item leaves the item done": (
+        [*M[:-1], on("content_part.added", content_index=0, part={}), END],
+        ["item-done"],
+    ),
+    "a step that comes after its item leaves the item done": (
+        [*S[:-1], S[3], END],
+        ["item-done"],
+    ),
+    "an item after an error does not bring the response back": (
+        [*head(), ERROR, added("message"), END],
+        ["after-error", "after-error"],
+    ),
+    "a completion after the failure leaves it a failure": (
+        [*head(), FAILED, END, {"type": "response.rate_limits.updated"}],
+        ["after-terminal"],
+    ),
+    "a start that comes again starts again": ([*head(), *head(), *message(), END], ["response-order"]),
+    "an item without a number is not an item": (
+        [*head(), changed(M, 2, output_index="0")[2], *M[2:]],
+        ["index-missing"],
+    ),
+    "text without the number of its part is no part": (
+        [*M[:3], on("content_part.added", content_index="0"), *M[3:]],
+        ["index-missing"],
+    ),
+    "a response that nobody started goes on where its items come": ([*M[2:]], ["not-started"]),
+    "a stream that only queued goes on where its items come": (
+        [*head(queued=True)[:2], *M[2:]],
+        ["response-order"],
+    ),
+}
+"""Faults that a reader goes on from: the rest of the stream is judged as if they had not come."""
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_after_a_fault_the_rest_is_judged_by_what_stood_before_it(name):
+    events, rules = ALONE[name]
+    assert [one.rule for one in violations(events)] == rules
+
+
 LEGAL = {
     "every mix": WHOLE,
     "a background response": [*head(queued=True), *message(), END],
@@ -458,6 +531,18 @@ LEGAL = {
         END,
     ],
     "an image that comes in pieces": IM,
+    "a call that is said to be in progress again": [
+        *head(),
+        added("mcp_call"),
+        on("mcp_call.in_progress"),
+        on("mcp_call_arguments.delta"),
+        on("mcp_call.in_progress"),
+        on("mcp_call_arguments.done"),
+        on("mcp_call.in_progress"),
+        on("mcp_call.completed"),
+        item_done("mcp_call"),
+        END,
+    ],
     "several annotations": [*M[:4], *NOTES, *M[4:5], *M[7:]],
     "a search that was cut short": [
         *S[:4],
@@ -520,6 +605,39 @@ def test_a_continued_stream_may_start_in_the_middle_of_its_audio():
     assert violations([done, done, END], continued=True) == []
 
 
+def test_an_item_whose_start_was_not_seen_is_of_the_only_type_its_event_can_belong_to():
+    seen = {}
+    for event in (
+        on("output_text.delta", content_index=0),
+        on("content_part.added", content_index=0),
+        on("function_call_arguments.delta"),
+        on("image_generation_call.partial_image", partial_image_index=2),
+        item_done("shell_call"),
+        {"type": "response.output_item.done", "output_index": 0, "item": {"type": 5}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": 5}},
+    ):
+        machine = Lifecycle(continued=True)
+        assert machine.feed(event) is None
+        seen[event["type"].removeprefix("response."), machine.items[0].type] = machine.items[0].state
+    assert seen == {
+        ("output_text.delta", "message"): "unknown",
+        ("content_part.added", ""): "unknown",
+        ("function_call_arguments.delta", "function_call"): "arguments",
+        ("image_generation_call.partial_image", "image_generation_call"): "unknown",
+        ("output_item.done", "shell_call"): "done",
+        ("output_item.done", ""): "done",
+        ("output_item.added", ""): "added",
+    }
+
+
+@pytest.mark.parametrize("kind", [5, [], None])
+def test_a_part_whose_type_is_no_text_may_be_of_any_kind_and_keeps_its_order(kind):
+    opened = [*M[:3], on("content_part.added", content_index=0, part={"type": kind})]
+    assert violations([*opened, *M[4:]]) == []
+    (found,) = violations([*opened, *M[4:8], M[7], *M[8:]])
+    assert (found.rule, found.event) == ("part-order", "response.output_text.done")
+
+
 def test_a_violation_names_item_state_and_remedy():
     (found,) = violations([*S[:3], S[4], *S[4:]])[:1]
     assert found.state == "output item 0 (web_search_call): added"
@@ -533,6 +651,7 @@ def test_a_violation_names_item_state_and_remedy():
         {},
         {"type": 5},
         {"type": None},
+        {"type": []},
         {"type": "response.output_item.added", "output_index": 0},
         {"type": "response.output_item.added", "output_index": 0, "item": 3},
         {"type": "response.output_item.done", "output_index": 0, "item": []},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import random
@@ -1011,8 +1012,9 @@ def test_the_policy_says_how_a_failure_is_told():
 
 
 def test_a_failure_that_is_told_to_nobody_sends_nothing():
-    for cause in (Cause.CLIENT_DISCONNECT, Cause.CANCELLED):
-        stream = new()
+    silent = Policy(endings={Cause.OVERLOADED: "silent"})
+    for cause, policy in ((Cause.CLIENT_DISCONNECT, None), (Cause.CANCELLED, None), (Cause.OVERLOADED, silent)):
+        stream = new(policy=policy)
         stream.start()
         assert stream.fail(Failure(cause=cause, message="")) == b""
         assert stream.sequence_number == 2
@@ -1040,6 +1042,77 @@ def test_a_request_that_cannot_be_written_does_not_keep_a_failure_from_being_tol
         "response.failed",
     ]
     assert found[-1]["response"]["id"] == "resp_1"
+
+
+def test_an_event_that_the_dialect_does_not_have_is_refused_where_it_is_sent():
+    """At OpenAI a type without a row is free: an event newer than the schema set may be sent."""
+    event = {"type": "response.of_tomorrow"}
+    with pytest.raises(LocalProtocolError, match=r"response\.of_tomorrow"):
+        started(dialect="open-responses").send(event)
+    assert events(started().send(event))[0]["type"] == "response.of_tomorrow"
+
+
+def test_what_can_be_written_of_a_request_is_told_with_its_failure():
+    stream = new(id=None, id_factory=ids(), request={"metadata": {"a": float("nan")}, "temperature": 0.5})
+    for event in check(stream.fail(FAILURE)):
+        if "response" in event:
+            response = event["response"]
+            assert (response["id"], response["model"], response["created_at"]) == ("resp_1", "m", NOW)
+            assert (response["temperature"], response["metadata"]) == (0.5, {})
+
+
+class Spent(dict):
+    """A request that can be read once."""
+
+    def __init__(self, *given, **more):
+        super().__init__(*given, **more)
+        self.left = None
+
+    def get(self, key, default=None):
+        if self.left is None:
+            self.left = set(self)
+        if key in self and key not in self.left:
+            raise ValueError(key)
+        self.left.discard(key)
+        return super().get(key, default)
+
+
+def test_a_request_that_can_be_read_no_more_does_not_keep_a_failure_from_being_told():
+    stream = new(request=Spent(metadata={"a": float("nan")}, temperature=0.5))
+    found = check(stream.fail(FAILURE))
+    assert found[-1]["response"]["temperature"] == 1.0
+    assert found[-1]["response"]["id"] == "resp_1"
+
+
+def test_an_item_too_deep_for_the_snapshot_does_not_keep_a_failure_from_being_told():
+    """What an event holds two levels down is three levels down in the snapshot of the response."""
+    stream = new(id_factory=ids())
+    out = stream.start()
+    nested, depth = None, 0
+    with contextlib.suppress(EncodeError):
+        while depth < 400:
+            out += stream.item({"type": "acme:x", "of": nested})
+            nested, depth = [nested], depth + 1
+    assert 100 < depth < 400
+    found = events(out + stream.fail(FAILURE))
+    assert (found[-1]["type"], found[-1]["response"]["output"]) == ("response.failed", [])
+    assert stream.state == "failed"
+
+
+def test_a_failure_after_an_error_that_was_sent_is_told_as_the_policy_has_it():
+    stream = new(policy=Policy(codes={Cause.OVERLOADED: "slow_down"}))
+    stream.start()
+    stream.send({"type": "error", "code": "x", "message": "y", "param": None})
+    (failed,) = events(stream.fail(Failure(cause=Cause.OVERLOADED, message="busy")))
+    assert failed["response"]["error"] == {"code": "slow_down", "message": "busy"}
+
+
+@pytest.mark.parametrize(("dialect", "given"), [("openai", {}), ("open-responses", {"status": "completed"})])
+def test_an_item_of_ones_own_gets_an_id_and_where_the_dialect_asks_for_one_a_status(dialect, given):
+    stream = new(dialect=dialect, id_factory=ids())
+    stream.start()
+    added, done = events(stream.item("acme:search"))
+    assert added["item"] == done["item"] == {"id": "item_1", "type": "acme:search", **given}
 
 
 # ---- events as they are -------------------------------------------------------------------------------------------
@@ -1285,8 +1358,8 @@ WRONG_ARGUMENTS = {
 }
 
 
-def started():
-    stream = new()
+def started(**given):
+    stream = new(**given)
     stream.start()
     return stream
 
@@ -1589,6 +1662,13 @@ def test_ids_that_are_left_out_come_from_the_factory():
     started.start()
     (added, done) = events(started.item({"type": "message", "id": "mine", "role": "assistant", "content": []}))
     assert added["item"]["id"] == done["item"]["id"] == "mine"
+
+
+def test_an_id_that_the_caller_gave_is_not_asked_of_the_factory():
+    stream = new(id_factory=boom)
+    stream.start()
+    (added, _) = events(stream.item({"type": "message", "id": "mine", "role": "assistant", "content": []}))
+    assert added["item"]["id"] == "mine"
 
 
 REFUSED = {

@@ -55,10 +55,10 @@ class PartState:
 
     __slots__ = ("counts", "kind", "state", "wrapped")
 
-    def __init__(self, kind: str | None, state: str) -> None:
+    def __init__(self, kind: str | None, state: str, *, wrapped: bool = False) -> None:
         self.kind = kind
         self.state = state
-        self.wrapped = False
+        self.wrapped = wrapped
         """An event opened it, so an event has to close it."""
         self.counts: dict[str, int] = {}
 
@@ -92,7 +92,7 @@ class Lifecycle:
     @property
     def running(self) -> bool:
         """Events of items may come."""
-        return self.state in {"in_progress", "continued"}
+        return self.state in _RUNNING
 
     def open_items(self) -> list[int]:
         """The `output_index` of every item that is not done."""
@@ -199,7 +199,7 @@ class _Look:
         expected = ", ".join(
             sorted(other.type for other in machine.table.values() if state in other.after and other.scope == "response")
         )
-        if inside or row.scope == "free":
+        if inside:
             return self._fault("response-order", state, expected, "send response.in_progress before any item")
         fix = "send it once, where the response enters this state: created, (queued,) in_progress, then the ending"
         return self._fault("response-order", machine.state, expected, fix)
@@ -253,23 +253,9 @@ class _Look:
                 return None
             return self._not_added(index)
         if item.state == "done":
-            self.lost = True
-            return self._fault(
-                "item-done",
-                self._where(),
-                "nothing more of this item",
-                "send what belongs to an item before its response.output_item.done",
-            )
+            return self._after_done()
         if row.items and item.type not in row.items:
-            self.lost = True
-            return self._fault(
-                "item-type",
-                self._where(),
-                f"an item of type {' or '.join(row.items)}",
-                "add an item of that type, or send the events of this one",
-                path="$.output_index",
-                got=str(index),
-            )
+            return self._of_another_type(index)
         if item.state == _UNKNOWN:
             return None
         if row.closes:
@@ -311,6 +297,26 @@ class _Look:
             got=str(index),
         )
 
+    def _after_done(self) -> Violation:
+        self.lost = True
+        return self._fault(
+            "item-done",
+            self._where(),
+            "nothing more of this item",
+            "send what belongs to an item before its response.output_item.done",
+        )
+
+    def _of_another_type(self, index: int) -> Violation:
+        self.lost = True
+        return self._fault(
+            "item-type",
+            self._where(),
+            f"an item of type {' or '.join(self.row.items)}",
+            "add an item of that type, or send the events of this one",
+            path="$.output_index",
+            got=str(index),
+        )
+
     def _done(self, item: ItemState) -> Violation | None:
         read = _reader(self.read("item") or {})
         kind = read("type")
@@ -347,9 +353,10 @@ class _Look:
 
     def _part(self) -> Violation | None:
         before = self._item_of_part()
-        if self.lost or self.item is None:
+        if self.lost:
             return before
         row, item = self.row, self.item
+        assert item is not None
         assert row.index is not None
         number = self._number(row.index)
         if number is None:
@@ -393,23 +400,9 @@ class _Look:
             self.item = ItemState(row.items[0] if len(row.items) == 1 else "", _UNKNOWN)
             return None if machine.continued else self._not_added(index)
         if item.state == "done":
-            self.lost = True
-            return self._fault(
-                "item-done",
-                self._where(),
-                "nothing more of this item",
-                "send what belongs to an item before its response.output_item.done",
-            )
-        if row.items and item.type not in row.items and (item.type in ITEMS):
-            self.lost = True
-            return self._fault(
-                "item-type",
-                self._where(),
-                f"an item of type {' or '.join(row.items)}",
-                "add an item of that type, or send the events of this one",
-                path="$.output_index",
-                got=str(index),
-            )
+            return self._after_done()
+        if item.type not in row.items and item.type in ITEMS:
+            return self._of_another_type(index)
         return None
 
     def _opened(self, item: ItemState, number: int) -> Violation | None:
@@ -447,7 +440,7 @@ class _Look:
             if other.index == row.index
             and (state in other.after or (state in other.stay and other.count is None))
             and (kind is None or other.part is None or other.part == kind)
-            and (not items or not other.items or items & set(other.items))
+            and items & set(other.items)
             and not _skips_sum(other, kind, state)
         ]
         following = " or ".join(expected) if expected else "nothing more of this part"
@@ -496,15 +489,15 @@ class _Look:
         return self._fault("item-order", self._where(), following, f"send {following} here")
 
     def _following(self, state: str, kind: str) -> str:
-        """The events an item may go on with."""
+        """The events an item may go on with. There are some: only items of known types wait for something."""
         names = [
             row.type
             for row in self.machine.table.values()
             if row.scope == "item" and kind in row.items and (state in row.after or state in row.stay)
         ]
-        if state in (ITEMS[kind].ready if kind in ITEMS else ("added",)):
+        if state in ITEMS[kind].ready:
             names.append("response.output_item.done")
-        return " or ".join(names) if names else "response.output_item.done"
+        return " or ".join(names)
 
     def _where(self) -> str:
         if self.item is None:
@@ -519,12 +512,12 @@ class _Look:
             return
         scope = row.scope
         if scope == "response":
-            if row.to and not machine.ended and (machine.state not in row.stay):
+            if not machine.ended:
                 machine.state = row.to
             return
         if scope == "free":
             return
-        if machine.state not in {"in_progress", "continued", "error"}:
+        if machine.state not in _RUNNING:
             machine.state = "in_progress"  # reported once: what came before it was lost
         if scope == "audio":
             self._move_audio()
@@ -537,8 +530,9 @@ class _Look:
         row, part = self.row, self.part
         assert row.part is not None
         if part is None:
-            part = self.machine.audio[row.part] = PartState(row.part, "absent")
-        part.state = row.to
+            self.machine.audio[row.part] = PartState(row.part, row.to)
+        else:
+            part.state = row.to
 
     def _move_item(self) -> None:
         row, machine, index = self.row, self.machine, self.index
@@ -550,28 +544,26 @@ class _Look:
         item = self.item
         if item is None:
             kind = row.items[0] if row.items else _reader(self.read("item") or {})("type")
-            item = machine.items[index] = ItemState(kind if isinstance(kind, str) else "", _UNKNOWN)
-        if row.closes:
-            item.state = row.to
-            item.parts.clear()
+            item = machine.items[index] = ItemState(kind if isinstance(kind, str) else "", row.to or _UNKNOWN)
         elif row.to and item.state not in row.stay:
             item.state = row.to
+        if row.closes:
+            item.parts.clear()
         if row.count is not None:
             item.counts[row.count] = item.counts.get(row.count, 0) + 1
 
     def _move_part(self) -> None:
         row, item, key = self.row, self.item, self.part_key
-        if item is None or key is None or self.index is None:
-            return
+        assert item is not None
+        assert self.index is not None
         self.machine.items.setdefault(self.index, item)
         part = self.part
         if part is None:
             kind = row.part if row.part is not None else _reader(self.read("part") or {})("type")
-            part = item.parts[key] = PartState(kind if isinstance(kind, str) else None, "absent")
-            part.wrapped = row.opens and row.to == "open"
-            if "absent" not in row.after:  # its start is missing: reported once, or not seen
-                part.state = _UNKNOWN
-        if row.to and part.state not in row.stay:
+            # An event that leads nowhere is no start: the start was reported as missing, or not seen.
+            known = kind if isinstance(kind, str) else None
+            part = item.parts[key] = PartState(known, row.to or _UNKNOWN, wrapped=row.to == "open")
+        elif row.to and part.state not in row.stay:
             part.state = row.to
         if row.count is not None:
             part.counts[row.count] = part.counts.get(row.count, 0) + 1

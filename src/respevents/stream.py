@@ -24,7 +24,7 @@ from respevents._errors import EncodeError, LocalProtocolError, show
 from respevents._objects import UnknownItem
 from respevents._snapshot import checked_usage, ending_events, random_id, response_snapshot
 from respevents._writer import Writer, expect, sendable, step, wrong
-from respevents.failures import Failure, Policy, policy_of, safe_text
+from respevents.failures import Failure, Policy, policy_of
 from respevents.wire import encode_frame, to_wire
 
 if TYPE_CHECKING:
@@ -220,9 +220,7 @@ class ResponseStream:
     def _plain(self, request: Any) -> dict[str, Any]:
         """The response without what cannot be written."""
         base = self._writer.base
-        return response_snapshot(
-            model=safe_text(base["model"]), id=safe_text(base["id"]), created_at=self.created_at, request=request
-        )
+        return response_snapshot(model=base["model"], id=base["id"], created_at=base["created_at"], request=request)
 
     def _end(self, status: str, usage: Any, **extra: Any) -> bytes:
         counts = checked_usage(usage)
