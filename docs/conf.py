@@ -22,3 +22,7 @@ html_show_sourcelink = False
 html_show_sphinx = False
 html_use_index = False
 pygments_style = "default"
+# Furo's own dark style underlines the names of modules, as if they were links.
+pygments_dark_style = "github-dark"
+# Typographic quotes and dashes would turn `--port` in a help text into a dash.
+smartquotes = False

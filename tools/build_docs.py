@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -223,13 +224,13 @@ def _called(action: argparse.Action) -> str:
 
 
 def _described(action: argparse.Action) -> str:
-    said = [(action.help or "") % {**vars(action), "prog": "respevents"}]
+    said = [escape((action.help or "") % {**vars(action), "prog": "respevents"}, quote=False)]
     if action.choices:
         said.append(f"one of {codes(action.choices)}")
     default: Any = action.default
     shown = default not in {None, False, argparse.SUPPRESS} if not isinstance(default, (list, dict)) else bool(default)
     if shown and "default" not in said[0] and action.nargs != 0:
-        said.append(f"default {code(default)}")
+        said.append(f"default {codes(default) if isinstance(default, list) else code(default)}")
     return "; ".join(one for one in said if one)
 
 

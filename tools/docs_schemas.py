@@ -258,8 +258,8 @@ hide-toc: true
 What stands inside events: the response, items, parts, tools and the rest, {len(names)} definitions. Columns as in
 [events](events.md). Classes of these names are in `respevents.items`.
 
-{", ".join(f"[{name}](#{anchor(name)})" for name in names)}
 """
+    text += "".join(f"- [{name}](#{anchor(name)})\n" for name in names)
     for name in names:
         homes = dict.fromkeys(_definitions()[name], name)
         when = _when(homes, schemas.VERSIONS)

@@ -241,7 +241,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `respevents diff` takes."""
     told = "; ".join(f"{name}: {what}" for name, what in NORMALS.items())
     parser.add_argument("left", metavar="A", help="a capture; - is standard input")
-    parser.add_argument("right", metavar="B")
+    parser.add_argument("right", metavar="B", help="the other one")
     parser.add_argument("--normalise", "--normalize", type=_names, default=[], metavar="LIST", help=f"all, or {told}")
     parser.add_argument("--quiet", action="store_true", help="the summary alone")
     parser.add_argument("--format", choices=("text", "json"), default="text")
