@@ -55,9 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report")
-    parser.add_argument(
-        "--captures", type=Path, metavar="DIR", help="keep the answers, for `respevents validate` and `read`"
-    )
+    parser.add_argument("--captures", type=Path, metavar="DIR", help="keep the answers, for `validate` and `read`")
 
 
 def _seconds(text: str) -> float:
@@ -168,13 +166,14 @@ def _print(result: Result, told: dict[str, str]) -> None:
         if rule in told and not any(one.of_server for one in several):
             again.setdefault(told[rule], []).append(rule)
             continue
-        told.setdefault(rule, result.name)
+        new = told.setdefault(rule, result.name) == result.name
         print(f"      {paint(first.severity, first.severity)} {rule} {first.name}")
         for one in several[:_SHOWN]:
             print(f"        {_plain(_line(one))}")
         if len(several) > _SHOWN:
             print(f"        and {len(several) - _SHOWN} more")
-        print(f"        breaks: {first.breaks}\n        fix: {first.fix}")
+        if new:
+            print(f"        breaks: {first.breaks}\n        fix: {first.fix}")
     for probe, rules in again.items():
         print(f"      {', '.join(rules)}: as under {probe}")
 

@@ -46,7 +46,7 @@ class NoStreamError(CaptureError):
     headers: Mapping[str, str]
     body: bytes
 
-    _fields = (*CaptureError._fields, "status", "headers", "body")  # noqa: SLF001 - its own base
+    _fields = (*CaptureError._fields, "status", "headers", "body")
 
     def __init__(self, what: str, *, status: int, headers: Mapping[str, str], body: bytes, **more: Any) -> None:
         self.__dict__.update(status=status, headers=headers, body=body)
