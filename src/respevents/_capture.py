@@ -8,8 +8,9 @@ from respevents._errors import LocalProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
-__all__ = ["Capture", "Framing"]
+__all__ = ["Capture", "Framing", "is_note"]
 
 Framing = Literal["sse", "json-lines"]
 
@@ -81,3 +82,8 @@ class Capture:
         self._passed = True
         for _ in self._chunks:
             pass
+
+
+def is_note(path: Path) -> bool:
+    """What `respevents record` writes beside a stream."""
+    return path.suffix == ".json" and path.with_suffix(".sse").exists()

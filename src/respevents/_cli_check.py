@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--junit", type=Path, metavar="FILE", help="write a JUnit report")
-    parser.add_argument("--captures", type=Path, metavar="DIR", help="keep the answers, for `respevents validate`")
+    parser.add_argument("--captures", type=Path, metavar="DIR", help="keep the answers, for `validate` and `read`")
 
 
 def _seconds(text: str) -> float:
@@ -79,6 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     options = _options(arguments)
     results: list[Result] = []
+    told: dict[str, str] = {}
     text = arguments.format == "text"
     try:
         if text:
@@ -86,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
         for result in check(options, arguments.only or None):
             results.append(result)
             if text:
-                _print(result)
+                _print(result, told)
     finally:
         options.link.close()
     failed = sum(result.verdict == "fail" for result in results)
@@ -144,7 +145,8 @@ def _list(*, as_json: bool) -> None:
         print(f"{probe.name.ljust(width)}  {probe.help}")
 
 
-def _print(result: Result) -> None:
+def _print(result: Result, told: dict[str, str]) -> None:
+    """A line of the table and its findings. `told` maps the rules already told in full to their probe."""
     colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
     def paint(text: str, kind: str) -> str:
@@ -158,14 +160,22 @@ def _print(result: Result) -> None:
     for found in result.found:
         if found.finding.severity != "info":
             groups.setdefault(found.finding.rule, []).append(found)
+    again: dict[str, list[str]] = {}
     for rule, several in sorted(groups.items(), key=lambda pair: (pair[1][0].finding.severity, pair[0])):
         first = several[0].finding
+        if rule in told and not any(one.of_server for one in several):
+            again.setdefault(told[rule], []).append(rule)
+            continue
+        new = told.setdefault(rule, result.name) == result.name
         print(f"      {paint(first.severity, first.severity)} {rule} {first.name}")
         for one in several[:_SHOWN]:
             print(f"        {_plain(_line(one))}")
         if len(several) > _SHOWN:
             print(f"        and {len(several) - _SHOWN} more")
-        print(f"        breaks: {first.breaks}\n        fix: {first.fix}")
+        if new:
+            print(f"        breaks: {first.breaks}\n        fix: {first.fix}")
+    for probe, rules in again.items():
+        print(f"      {', '.join(rules)}: as under {probe}")
 
 
 def _line(found: Any) -> str:

@@ -68,14 +68,19 @@ def _answers(arguments: argparse.Namespace) -> Iterator[tuple[str, bytes, int, M
     """Name, body, status and headers of every answer in the file."""
     from pathlib import Path
 
-    from respevents.captures import read_captures
+    from respevents.captures import NoStreamError, read_captures
 
     if arguments.status is not None:
         name = arguments.file
         yield name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes(), arguments.status, {}
         return
-    for capture in read_captures(arguments.file):
-        yield capture.name, b"".join(body_of(capture)), capture.status or 200, capture.headers
+    try:
+        for capture in read_captures(arguments.file):
+            yield capture.name, b"".join(body_of(capture)), capture.status or 200, capture.headers
+    except NoStreamError as error:
+        if error.status < 400:
+            raise
+        yield arguments.file, error.body, error.status, error.headers
 
 
 def _explain(outcome: Outcome) -> None:

@@ -66,7 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         print(
             f"Serving {server.base_url()}/responses, and {server.url}/s/NAME/v1/responses. Stop with Ctrl-C.\n"
-            f"{len(known)} scenarios by model name or URL: respevents serve --list",
+            f"{len(known)} scenarios by model name or URL: respevents serve --list. "
+            f"A model of another name gets `{arguments.default}`.",
             file=sys.stderr,
             flush=True,
         )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from respevents import schemas
+from respevents._capture import is_note
 from respevents._dialect import DIALECTS
 from respevents._errors import ProtocolError
 from respevents.findings import CLIENTS, RULES
@@ -69,10 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     reports: list[Report] = []
     unreadable = 0
-    for found, message in _all(files, options, arguments):
+    for found, message, passed_over in _all(files, options, arguments):
         reports += found
         if message is not None:
-            unreadable += 1
+            unreadable += not passed_over
             print(f"respevents: {message}", file=sys.stderr)
         if arguments.format == "text":
             for report in found:
@@ -84,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(_sarif(reports), indent=1, ensure_ascii=False))
     elif arguments.format == "junit":
         print(_junit(reports))
-    if unreadable:
+    if unreadable or not reports:
         return 2
     return 0 if all(report.ok for report in reports) else 1
 
@@ -93,29 +94,41 @@ def _files(names: list[str]) -> Iterator[str]:
     for name in names:
         path = Path(name)
         if name != "-" and path.is_dir():
-            yield from sorted(str(one) for one in path.rglob("*") if one.is_file() and not one.name.startswith("."))
+            yield from sorted(
+                str(one)
+                for one in path.rglob("*")
+                if one.is_file() and not one.name.startswith(".") and not is_note(one)
+            )
         else:
             yield name
 
 
 def _all(
     files: list[str], options: dict[str, Any], arguments: argparse.Namespace
-) -> Iterator[tuple[list[Report], str | None]]:
+) -> Iterator[tuple[list[Report], str | None, bool]]:
+    named = set(arguments.files)
     bar = _Bar(files, quiet=arguments.quiet)
     if arguments.jobs > 1 and len(files) > 1:
         with ProcessPoolExecutor(arguments.jobs) as pool:
             for name, answer in zip(files, pool.map(_one, files, [options] * len(files)), strict=True):
                 bar.file(name)
-                yield answer
+                yield _judged(answer, inside=name not in named)
     else:
         for name in files:
-            yield _one(name, options, bar)
+            yield _judged(_one(name, options, bar), inside=name not in named)
             bar.file(name)
     bar.end()
 
 
-def _one(name: str, options: dict[str, Any], bar: _Bar | None = None) -> tuple[list[Report], str | None]:
-    from respevents.captures import read_captures
+def _judged(answer: tuple[list[Report], str | None, bool], *, inside: bool) -> tuple[list[Report], str | None, bool]:
+    """An answer that is no stream is passed over in a folder, and refused where the file itself is named."""
+    reports, message, no_stream = answer
+    return reports, message, no_stream and inside
+
+
+def _one(name: str, options: dict[str, Any], bar: _Bar | None = None) -> tuple[list[Report], str | None, bool]:
+    """Reports, what could not be read, and whether that is an answer without a stream."""
+    from respevents.captures import NoStreamError, read_captures
 
     reports: list[Report] = []
     try:
@@ -127,11 +140,12 @@ def _one(name: str, options: dict[str, Any], bar: _Bar | None = None) -> tuple[l
                     bar.bytes(len(chunk))
             reports.append(validator.close())
     except (ProtocolError, OSError) as error:
-        return reports, str(error) if isinstance(error, ProtocolError) else f"{name}: {error.strerror or error}"
+        said = str(error) if isinstance(error, ProtocolError) else f"{name}: {error.strerror or error}"
+        return reports, said, isinstance(error, NoStreamError)
     if not reports:
         report = StreamValidator(name=name, **options).close()
         reports.append(report)
-    return reports, None
+    return reports, None, False
 
 
 class _Bar:

@@ -84,7 +84,7 @@ def over_long(bench: Bench) -> None:
         elif told.code != FailureCode.CONTEXT_LENGTH_EXCEEDED.value:
             _untold(bench, answer, told.code, told.last or "no terminal event")
         return
-    code = _refused(bench, answer)
+    code = _refused(bench, answer, codex=True)
     if (answer.status, code) == (400, FailureCode.CONTEXT_LENGTH_EXCEEDED.value):
         bench.find("over-long-before-stream", f"HTTP 400 to a prompt of {size} words", answer)
 
@@ -95,7 +95,7 @@ def over_long_not_streamed(bench: Bench) -> None:
     if not bench.came(answer):
         return
     if answer.status != 200:
-        _refused(bench, answer)
+        _refused(bench, answer, codex=False)
         return
     bench.shared["proved"] = True
     bench.ended(answer)
@@ -109,20 +109,21 @@ def over_long_not_streamed(bench: Bench) -> None:
         _untold(bench, answer, code, f"HTTP 200 with the status {show(response.get('status'))}", codex=False)
 
 
-def _refused(bench: Bench, answer: Answer) -> Any:
+def _refused(bench: Bench, answer: Answer, *, codex: bool) -> Any:
     """An over-long prompt was answered with an HTTP error."""
     failure = answer.failure()
     if not bench.shared.get("proved") and failure.cause in {Cause.AUTH, Cause.MODEL_NOT_FOUND}:
         bench.plain(answer)
     code = bench.envelope(answer)
     if (answer.status, code) != (400, FailureCode.CONTEXT_LENGTH_EXCEEDED.value):
-        _untold(bench, answer, code, f"HTTP {answer.status}, {failure.cause}")
+        _untold(bench, answer, code, f"HTTP {answer.status}, read as {failure.cause}", codex=codex)
     return code
 
 
 def _untold(bench: Bench, answer: Answer, code: Any, what: str, *, codex: bool = True) -> None:
+    """`codex`: whether to say what Codex does; it asks for streams only."""
     effect = f". {codex_on(answer)[0]}" if codex else ""
-    bench.find("over-long-untold", f"{what}, code {show(code)}{effect}", answer)
+    bench.find("over-long-untold", f"{what}, with the code {show(code)}{effect}", answer)
 
 
 def _accepted(bench: Bench, size: int, response: dict[str, Any], answer: Answer) -> None:

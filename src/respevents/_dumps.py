@@ -94,6 +94,8 @@ _NEXT_AFTER_JSON = re.compile(rb"[\n}\]]HTTP/[0-9](?:\.[0-9])? [0-9]{3}[ \r\n]")
 _BEGUN_ANSWER = re.compile(rb"H(?:T(?:T(?:P(?:/(?:[0-9](?:\.[0-9]?)?)?(?: [0-9]{0,3})?)?)?)?)?\Z")
 _ANSWER_LENGTH: Final = 16
 """Bytes in which a status line shows itself."""
+_KEPT: Final = 64 * 1024
+"""Bytes that are kept of an answer that is no stream, and one piece more at most."""
 
 
 class _Answer(msgspec.Struct):
@@ -118,7 +120,7 @@ class Dump:
     def captures(self, on_skip: Callable[[str], None]) -> Iterator[Capture]:
         source = self.source
         number = 0
-        refused: list[str] = []
+        refused: list[tuple[str, _Answer, bytes]] = []
         while True:
             answer = self.head()
             if answer is None:
@@ -129,10 +131,12 @@ class Dump:
             stream = self.is_stream(answer)
             if not stream:
                 sentence = f"{name}: HTTP {answer.status} {kind or 'without a content-type'} is no event stream"
-                refused.append(sentence)
                 on_skip(sentence)
-                for _ in self.body(in_json=True):
-                    pass
+                kept = bytearray()
+                for piece in self.body(in_json=True):
+                    if not refused and len(kept) < _KEPT:
+                        kept += piece
+                refused.append((sentence, answer, bytes(kept)))
                 continue
             chunked = self.is_chunked(answer)
             packed = self.is_packed()
@@ -160,11 +164,12 @@ class Dump:
             yield capture
             capture.skip()
         if number == len(refused):
+            if refused:
+                sentence, answer, first = refused[0]
+                what = sentence.removeprefix(f"{source.name}: ")
+                raise source.no_stream(what, answer.status, answer.headers, first)
             raise source.error(
-                refused[0].removeprefix(f"{source.name}: ") if refused else "the dump holds no answer",
-                fix="An error answer is no stream: `respevents classify` reads it."
-                if refused
-                else "Add -i (or -v) to curl, and keep its output in one file.",
+                "the dump holds no answer", fix="Add -i (or -v) to curl, and keep its output in one file."
             )
 
     def head(self) -> _Answer | None:

@@ -175,7 +175,7 @@ class RemoteProtocolError(ProtocolError):
     offset: int | None
     frames: tuple[Any, ...]
 
-    _fields = ("what", "path", "expected", "got", "fix", "offset", "frames")
+    _fields: tuple[str, ...] = ("what", "path", "expected", "got", "fix", "offset", "frames")
 
     def __init__(
         self,

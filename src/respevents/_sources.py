@@ -19,9 +19,9 @@ from respevents._errors import RemoteProtocolError, show
 from respevents.wire import DEFAULT_MAX_FRAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["CaptureError", "Limits", "Origin", "Source", "inflate", "open_source"]
+__all__ = ["CaptureError", "Limits", "NoStreamError", "Origin", "Source", "inflate", "open_source"]
 
 CHUNK: Final = 64 * 1024
 GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -34,6 +34,23 @@ Origin = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]", BinaryIO, 
 
 class CaptureError(RemoteProtocolError):
     """A capture cannot be read: what is wrong, in which file at which byte, and how to mend it."""
+
+
+class NoStreamError(CaptureError):
+    """A dump of HTTP answers without a stream in it: refusals, or answers that were not streamed.
+
+    `status`, `headers` and `body` (its first 64 KiB at least) are those of the first answer.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    _fields = (*CaptureError._fields, "status", "headers", "body")
+
+    def __init__(self, what: str, *, status: int, headers: Mapping[str, str], body: bytes, **more: Any) -> None:
+        self.__dict__.update(status=status, headers=headers, body=body)
+        super().__init__(what, **more)
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,6 +169,17 @@ class Source:
         """A `CaptureError` at where the reading stands."""
         text = got if got is None or isinstance(got, str) else show(got[:60].decode("utf-8", "replace"))
         return CaptureError(f"{self.name}: {what}", offset=self.offset, got=text, fix=fix)
+
+    def no_stream(self, what: str, status: int, headers: Mapping[str, str], body: bytes) -> NoStreamError:
+        """The error of a dump whose answers are no streams; the first of them is given."""
+        return NoStreamError(
+            f"{self.name}: {what}",
+            status=status,
+            headers=headers,
+            body=body,
+            offset=self.offset,
+            fix="An error answer is no stream: `respevents classify` reads it, `respevents read` says what clients do.",
+        )
 
 
 def open_source(origin: Origin, name: str | None, limits: Limits) -> tuple[Source, Callable[[], None]]:

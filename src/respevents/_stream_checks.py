@@ -347,7 +347,8 @@ class StreamChecks:
         for key, inner in (("input_tokens_details", "cached_tokens"), ("output_tokens_details", "reasoning_tokens")):
             details = usage.get(key)
             if not isinstance(details, dict) or type(details.get(inner)) not in {int, float}:
-                self._find("usage-details", f"{key} is {show(details)}", f"$.response.usage.{key}")
+                said = f"{key} is {show(details)}" if key in usage else f"{key} is missing"
+                self._find("usage-details", said, f"$.response.usage.{key}")
                 return
 
     # ---- items

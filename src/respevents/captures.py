@@ -22,12 +22,12 @@ from respevents._documents import DOCUMENT_KEYS, exchanges, read_document
 from respevents._dumps import CHUNK_SIZE, FIELD, STATUS_LINE, Dump, dechunk, whole
 from respevents._lines import MESSAGE, PIECE, flavour_of_line, frame_of, json_lines, payload, together
 from respevents._seams import split as split_streams
-from respevents._sources import CaptureError, Limits, Origin, Source, open_source
+from respevents._sources import CaptureError, Limits, NoStreamError, Origin, Source, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-__all__ = ["FORMATS", "Capture", "CaptureError", "Framing", "Limits", "detect", "read_captures"]
+__all__ = ["FORMATS", "Capture", "CaptureError", "Framing", "Limits", "NoStreamError", "detect", "read_captures"]
 
 FORMATS: Final = {
     "sse": "an event stream as it was sent",

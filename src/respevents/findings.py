@@ -107,7 +107,8 @@ _rules = (
     _rule(13, "over-long-untold", "error", "An over-long prompt fails with the code context_length_exceeded: in the "
           "stream, or as HTTP 400 where nothing is streamed.",
           "Codex compacts the conversation on that code, and on no other.",
-          "Send `rejected_stream(failure)`, or put ResponsesGuardMiddleware in front.", "codex"),
+          "Send `rejected_stream(failure)`, or `error_envelope(failure)` where no stream is asked for; or put "
+          "ResponsesGuardMiddleware in front.", "codex"),
     _rule(14, "over-long-before-stream", "warning", "A streamed over-long prompt fails in the stream.",
           "Codex before 0.169 takes the HTTP error for an invalid request and does not compact.",
           "Answer 200 with the failing stream: `rejected_stream(failure)`."),

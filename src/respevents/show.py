@@ -182,7 +182,8 @@ def _last_line(end: End, style: Style) -> str:
         return f"{style.bad}CUT OFF{style.off} {size}{judged}: no terminal event"
     if end.terminal == "response.failed":
         return f"{style.bad}FAILED{style.off} {size}{judged}: {end.terminal}"
-    return f"{style.good}ok{style.off} {size}{judged}: {end.terminal}"
+    word = f"{style.bad}FAULTY" if end.ok is False else f"{style.good}ok"
+    return f"{word}{style.off} {size}{judged}: {end.terminal}"
 
 
 # ---- the command ----------------------------------------------------------------------------------------------------

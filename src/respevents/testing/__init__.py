@@ -15,9 +15,10 @@ __all__ = ["assert_valid_stream"]
 def assert_valid_stream(source: Any, **options: Any) -> Report:
     """Give the report of `validate_stream(source, **options)`; AssertionError when it holds an error.
 
-    The message is the timeline with each finding under its frame, then the report. `source` is what `validate_stream`
-    takes: the bytes, a path, an iterable of bytes, a `Capture`. A path and a `Capture` are held against the schema set
-    of their date, bytes against the newest of the dialect, whatever a test's clock says; `schema=` names another.
+    The message is the timeline with each finding under its frame, then whom each rule's breach breaks. `source` is what
+    `validate_stream` takes: the bytes, a path, an iterable of bytes, a `Capture`. A path and a `Capture` are held
+    against the schema set of their date, bytes against the newest of the dialect, whatever a test's clock says;
+    `schema=` names another.
     """
     __tracebackhide__ = True
     from respevents import schemas
@@ -48,5 +49,5 @@ def assert_valid_stream(source: Any, **options: Any) -> Report:
         small = len(source) <= _telling.MAX_DRAWN
     if small:
         given["framing"] = capture.framing
-        text = f"{_telling.drawn(capture, StreamValidator(**given))}\n\n{text}"
+        text = f"{_telling.drawn(capture, StreamValidator(**given))}\n\n{_telling.rules(report)}"
     raise AssertionError(f"not a valid stream\n{text}")

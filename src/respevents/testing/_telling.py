@@ -12,7 +12,9 @@ from respevents.show import Terminal
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["MAX_DRAWN", "compared", "drawn"]
+    from respevents.validate import Report
+
+__all__ = ["MAX_DRAWN", "compared", "drawn", "rules"]
 
 MAX_DRAWN: Final = 8 * 1024 * 1024
 """Bytes of a stream that are drawn; a longer one is told by its findings alone."""
@@ -41,6 +43,16 @@ def drawn(capture: Capture, validator: Any) -> str:
             lines.append(f"{'':>18}... {left_out} rows without a finding")
             left_out = 0
         lines += block
+    return "\n".join(lines)
+
+
+def rules(report: Report) -> str:
+    """The counts of a report, and whom each rule that was broken breaks."""
+    lines = [str(report).partition("\n")[0]]
+    found = {one.rule: one for one in reversed(report.findings)}
+    for rule in dict.fromkeys(one.rule for one in report.findings):
+        one = found[rule]
+        lines.append(f"  {one.severity} {rule} {one.name}: {one.breaks} {one.fix}")
     return "\n".join(lines)
 
 

@@ -81,22 +81,21 @@ class CaptureFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         """A test for each stream in it."""
-        from respevents.captures import CaptureError, read_captures
+        from respevents._capture import is_note
+        from respevents.captures import CaptureError, NoStreamError, read_captures
 
-        if _is_note(self.path):
+        if is_note(self.path):
             return
         try:
             count = sum(1 for _ in read_captures(self.path))
+        except NoStreamError as error:
+            yield CaptureItem.from_parent(self, name="no-stream", number=0, skip=str(error))
+            return
         except CaptureError as error:
             yield CaptureItem.from_parent(self, name="unreadable", number=0, error=str(error))
             return
         for number in range(1, count + 1):
             yield CaptureItem.from_parent(self, name=f"stream-{number}", number=number)
-
-
-def _is_note(path: Path) -> bool:
-    """What `respevents record` writes beside a stream."""
-    return path.suffix == ".json" and path.with_suffix(".sse").exists()
 
 
 class NotValidError(Exception):
@@ -106,11 +105,13 @@ class NotValidError(Exception):
 class CaptureItem(pytest.Item):
     """One captured stream."""
 
-    def __init__(self, *, number: int, error: str | None = None, **options: Any) -> None:
+    def __init__(self, *, number: int, error: str | None = None, skip: str = "", **options: Any) -> None:
         super().__init__(**options)
         self.number = number
         self.error = error
         self.add_marker(MARKER)
+        if skip:
+            self.add_marker(pytest.mark.skip(reason=skip))
 
     def runtest(self) -> None:
         """Validate it."""
