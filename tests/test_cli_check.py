@@ -458,6 +458,15 @@ def test_the_table_names_rule_place_harm_and_fix(check):
     assert "0 pass, 1 fail, 0 skip" in shown.text
 
 
+def test_harm_and_fix_of_a_rule_are_told_once(check):
+    """A server that is wrong in one way is wrong in it under most probes."""
+    shown = served(check, GoodServer("wrong-text"), "--only", "text", "--only", "two-at-once", text=True)
+    assert "0 pass, 2 fail, 0 skip" in shown.text
+    assert shown.text.count("RE701 text-mismatch") == 1
+    assert shown.text.count("fix: ") == 1
+    assert "RE701: as under text" in shown.text
+
+
 def test_a_control_character_of_a_server_does_not_reach_the_terminal(check):
     class Rude(GoodServer):
         def failed(self, body, cause, message):

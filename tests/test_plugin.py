@@ -153,6 +153,17 @@ def test_a_folder_of_captures_that_is_not_there_is_an_error(run):
     result.stderr.fnmatch_lines(["*--responses-captures: no such folder or file: nowhere*"])
 
 
+def test_an_answer_that_is_no_stream_is_skipped_with_a_reason(pytester, run):
+    kept = pytester.mkdir("kept")
+    (kept / "one.sse").write_bytes(body_of("text"))
+    (kept / "refused.txt").write_bytes(
+        b'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\r\n{"error": {}}'
+    )
+    result = run("--responses-captures", "kept", "-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*HTTP 400 application/json is no event stream*"])
+
+
 def test_captures_are_tests_in_parallel_too(pytester):
     pytest.importorskip("xdist")
     (pytester.path / "one.sse").write_bytes(body_of("text"))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from conftest import shared_path
 from respevents import Cause, Failure, ResponseStream, cli
+from respevents.captures import NoStreamError
 from respevents.readers import KINDS, READERS, read
 from respevents.testing import strategies
 
@@ -234,6 +235,20 @@ def test_a_capture_brings_its_own_status_and_form(tmp_path):
     lines = tmp_path / "events.jsonl"
     lines.write_bytes(b"\n".join(f.split(b"data: ")[1] for f in good().split(b"\n\n") if f) + b"\n")
     assert read(str(lines), "codex").text == "Hello"
+
+
+def test_a_captured_refusal_is_read_as_one(tmp_path, capsys):
+    dump = tmp_path / "refused.txt"
+    envelope = json.dumps({"error": {"message": "too long", "type": "x", "code": "context_length_exceeded"}}).encode()
+    dump.write_bytes(b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\r\n" + envelope)
+    outcome = read(dump, "codex")
+    assert (outcome.kind, outcome.status) == ("context_window_full", 400)
+    assert cli.main(["read", str(dump), "--as", "codex"]) == 1
+    assert "context_window_full" in capsys.readouterr().out
+    dump.write_bytes(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n" + envelope)
+    with pytest.raises(NoStreamError) as caught:
+        read(dump, "codex")
+    assert (caught.value.status, caught.value.body) == (200, envelope)
 
 
 def test_the_command_says_what_a_client_does_and_why(tmp_path, capsys):

@@ -488,6 +488,22 @@ def test_the_command_and_its_exit_codes(files):
     assert command("validate", str(files), "--jobs", "2", "--ignore", "RE7")[0] == 0
 
 
+def test_what_is_no_stream_is_passed_over_in_a_folder_and_refused_by_name(files):
+    """`respevents check --captures` keeps refusals beside streams, `record` a note beside each."""
+    (files / "bad.sse").unlink()
+    (files / "good.json").write_text("{}")
+    refused = files / "refused.txt"
+    refused.write_bytes(b'HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n\r\n{"error": {}}')
+    code, out, said = command("validate", str(files))
+    assert (code, out.count("\n")) == (0, 1)
+    assert "HTTP 400 application/json is no event stream" in said
+    assert "good.json" not in said
+    assert command("validate", str(refused))[0] == 2
+    (files / "good.sse").unlink()
+    (files / "good.json").unlink()
+    assert command("validate", str(files))[0] == 2, "nothing was validated"
+
+
 def test_the_formats(files):
     code, out, _ = command("validate", str(files), "--format", "json")
     reports = json.loads(out)

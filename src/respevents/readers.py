@@ -20,7 +20,7 @@ from respevents._reader_codex import CODEX
 from respevents._reader_node_stream import NODE_STREAM
 from respevents._reader_openai import GO, NODE, PYTHON
 from respevents._reader_python_stream import PYTHON_STREAM
-from respevents.captures import Capture, read_captures
+from respevents.captures import Capture, NoStreamError, read_captures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -67,7 +67,8 @@ def read(
     """What `client` does with one answer, whatever its bytes are.
 
     `source` is the body, as bytes or in pieces, or the path of a capture in any form that `read_captures` knows (its
-    first stream; the status and the headers it kept count unless they are given here). `version` is one of the model's
+    first stream, or the error that it was refused with; the status and the headers it kept count unless they are given
+    here). `version` is one of the model's
     `versions` (default: the newest), `status` and `headers` are those of the answer, `end` says how its body ends. The
     outcome does not depend on how the body is cut.
 
@@ -75,9 +76,15 @@ def read(
     """
     reader = open_reader(client)
     if isinstance(source, (str, os.PathLike)):
-        for capture in read_captures(os.fspath(source), split=False):
-            return read_capture(capture, client, version=version, status=status, headers=headers, end=end)
-        source = ()
+        try:
+            for capture in read_captures(os.fspath(source), split=False):
+                return read_capture(capture, client, version=version, status=status, headers=headers, end=end)
+            source = ()
+        except NoStreamError as refused:
+            if refused.status < 400:
+                raise
+            source = refused.body
+            status, headers = status or refused.status, refused.headers if headers is None else headers
     reading = reader.open(version=version, status=200 if status is None else status, headers=headers)
     for chunk in (source,) if isinstance(source, (bytes, bytearray, memoryview)) else source:
         reading.feed(bytes(chunk))
