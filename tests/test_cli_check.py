@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 import logging
 import socket
+import threading
+import time
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -456,6 +460,49 @@ def test_the_table_names_rule_place_harm_and_fix(check):
     assert "text.sse, frame " in shown.text
     assert "fix: " in shown.text
     assert "0 pass, 1 fail, 0 skip" in shown.text
+
+
+@pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n"])
+def test_a_server_that_drips_is_given_up_when_its_time_is_over(check, head):
+    """Each single read is in time; the answer is not."""
+
+    def drip(connection):
+        with connection, contextlib.suppress(OSError):
+            connection.recv(65536)
+            connection.sendall(head)
+            for byte in itertools.cycle(b": a\n" if head else b"HTTP/1.1 100 Continue\r\n\r\n"):
+                connection.sendall(bytes([byte]))
+                time.sleep(0.05)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=drip, args=(listening.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=accept, daemon=True).start()
+        began = time.monotonic()
+        outcome = check(listening.getsockname()[1], "--only", "text", "--timeout", "1")
+        listening.shutdown(socket.SHUT_RDWR)
+    assert outcome.code == 1
+    assert outcome.rules["text"] & {"RE001", "RE002"}
+    assert "not over after 1 s" in str(outcome.messages["text"])
+    assert time.monotonic() - began < 15
+
+
+def test_a_key_that_comes_back_as_the_name_of_a_header_is_left_out(check, tmp_path, monkeypatch):
+    monkeypatch.setenv("KEY_OF_TEST", KEY)
+
+    async def echo(scope, receive, send):
+        name = dict(scope["headers"])[b"authorization"].partition(b" ")[2].lower()
+        await send({"type": "http.response.start", "status": 500, "headers": [(name, b"1")]})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    served(check, echo, "--only", "text", "--key-env", "KEY_OF_TEST", "--captures", str(tmp_path / "kept"))
+    kept = b"".join(path.read_bytes() for path in (tmp_path / "kept").iterdir())
+    assert b"left-out" in kept
+    assert KEY.encode() not in kept
 
 
 def test_harm_and_fix_of_a_rule_are_told_once(check):

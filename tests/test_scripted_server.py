@@ -129,6 +129,15 @@ def test_a_client_that_answers_a_call_is_given_a_message(name, output):
     assert answered == body_of("text")
 
 
+@pytest.mark.parametrize("wrong", [b'"temperature": NaN', b'"tools": ' + b"[" * 900 + b"]" * 900])
+def test_a_request_that_cannot_be_repeated_is_refused(server, wrong):
+    sent = urllib.request.Request(f"{server.url}/v1/responses", b'{"model": "text", "stream": true, ' + wrong + b"}")
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(sent, timeout=10)
+    with caught.value:
+        assert (caught.value.code, json.load(caught.value)["error"]["code"]) == (400, "invalid_prompt")
+
+
 def test_structured_output_fits_the_schema_of_the_request():
     jsonschema = pytest.importorskip("jsonschema")
     schema = {

@@ -8,8 +8,11 @@ sum of its deltas.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import socket
+import threading
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -25,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "End", "Link", "base_of"]
 
-MAX_BODY: Final = 64 * 1024 * 1024
+MAX_BODY: Final = 8 * 1024 * 1024
 """Bytes of an answer that are read."""
 
 _PIECE: Final = re.compile(rb'"delta": ?"((?:[^"\\]|\\.)*)"')
@@ -103,6 +106,35 @@ def base_of(text: str) -> httpx.URL:
     return url.copy_with(path=path, fragment=None)
 
 
+class _Watch:
+    """Closes the connection of one request when the time for the whole answer is over: a server may send just enough
+    to keep every single read going.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.fired = False
+        self._streams: list[Any] = []
+        self._timer = threading.Timer(seconds, self._close)
+        self._timer.daemon = True
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._timer.cancel()
+
+    def trace(self, event: str, info: Mapping[str, Any]) -> None:
+        """Of the transport: keeps what it connected."""
+        if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
+            self._streams.append(info["return_value"])
+
+    def _close(self) -> None:
+        self.fired = True
+        for stream in self._streams:
+            with contextlib.suppress(OSError):
+                stream.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
+
+
 class Link:
     """The server under check. `timeout` is seconds for a whole answer; `key` goes into `Authorization: Bearer`.
 
@@ -123,7 +155,11 @@ class Link:
                 self._secrets = (key.encode(), json.dumps(key)[1:-1].encode())
         self._base = base
         self._timeout = timeout
-        self._client = httpx.Client(trust_env=False, follow_redirects=False, timeout=timeout, headers=headers)
+        # A connection for each request, so that one which is not over in time can be closed under it.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._client = httpx.Client(
+            trust_env=False, follow_redirects=False, timeout=timeout, headers=headers, limits=limits
+        )
         self.answered = False
         """Some answer came, be it an error."""
 
@@ -149,10 +185,18 @@ class Link:
         end: End = "whole"
         why = ""
         accept = "text/event-stream" if body is not None and body.get("stream") else "application/json"
+        watch = _Watch(self._timeout)
         try:
-            with self._client.stream(
-                "GET" if body is None else "POST", self.at(path), json=body, headers={"accept": accept}
-            ) as answer:
+            with (
+                watch,
+                self._client.stream(
+                    "GET" if body is None else "POST",
+                    self.at(path),
+                    json=body,
+                    headers={"accept": accept},
+                    extensions={"trace": watch.trace},
+                ) as answer,
+            ):
                 self.answered = True
                 status = answer.status_code
                 headers = tuple(self._told(name, value) for name, value in answer.headers.multi_items())
@@ -166,6 +210,8 @@ class Link:
                         end, why = "late", f"not over after {self._timeout:g} s"
                     if end != "whole":
                         break
+                if watch.fired and end == "whole":  # a body without a length ends as its connection does
+                    end, why = "late", f"not over after {self._timeout:g} s"
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if not self.answered:
                 raise RemoteProtocolError(
@@ -176,6 +222,8 @@ class Link:
             end, why = "late" if status else "none", f"nothing for {self._timeout:g} s"
         except (httpx.TransportError, httpx.DecodingError) as error:
             end, why = "cut" if status else "none", str(error) or type(error).__name__
+            if watch.fired:
+                end, why = "late" if status else "none", f"not over after {self._timeout:g} s"
         finally:
             self._client.cookies.clear()
         return Answer(status, headers, self._without(bytes(kept)), end, self.clean(why), time.monotonic() - began)
@@ -199,4 +247,7 @@ class Link:
         return body
 
     def _told(self, name: str, value: str) -> tuple[str, str]:
-        return name.lower(), "(left out)" if "cookie" in name.lower() else self.clean(value)
+        name = name.lower()
+        if any(secret.decode().lower() in name for secret in self._secrets):
+            return "left-out", "(left out)"
+        return name, "(left out)" if "cookie" in name.lower() else self.clean(value)

@@ -17,7 +17,7 @@ from collections import OrderedDict, defaultdict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from respevents._errors import LocalProtocolError, ProtocolError, show
+from respevents._errors import EncodeError, LocalProtocolError, ProtocolError, show
 from respevents.failures import Cause, Failure, error_envelope
 from respevents.testing._http import Answer, Connection, Heard
 from respevents.testing.scenarios import SCENARIOS, SSE, Scenario, Script, scenario
@@ -280,7 +280,7 @@ class ScriptedServer:
                 first = list(itertools.islice(chunks, 1))  # made now: a request that cannot be repeated raises here
                 return script._replace(chunks=self._kept(itertools.chain(first, chunks)))
             return _unstreamed(script)
-        except ProtocolError as error:  # what the request holds cannot be repeated
+        except (ProtocolError, EncodeError) as error:  # what the request holds cannot be repeated
             return _refused(Cause.INVALID_REQUEST, str(error))
 
     def _by_model(self, model: Any) -> str:
