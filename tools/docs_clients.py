@@ -32,10 +32,7 @@ def clients_page() -> str:
     notes: dict[str, int] = {}
     sections = []
     for title, names in _groups():
-        rows = [
-            (f"`{name}`", *(_cell(client, name, one["outcomes"][name], notes) for client, one in recorded.items()))
-            for name in names
-        ]
+        rows = [(code(name), *(_cell(client, name, recorded, notes) for client in recorded)) for name in names]
         sections.append(f"## {title}\n\n{table(('scenario', *recorded), rows)}")
     versions = textwrap.fill(", ".join(f"{client} {one['version']}" for client, one in recorded.items()), 118)
     body = "\n".join(sections)
@@ -73,12 +70,13 @@ def _groups() -> list[tuple[str, list[str]]]:
     return [(title[0].upper() + title[1:], found[title]) for title in sorted(found, key=_ORDER.index)]
 
 
-def _cell(client: str, name: str, words: str, notes: dict[str, int]) -> str:
-    said, _, requests = words.partition(", ")
+def _cell(client: str, name: str, recorded: dict[str, Any], notes: dict[str, int]) -> str:
+    said, _, requests = recorded[client]["outcomes"][name].partition(", ")
     times = f" {requests.removesuffix(' requests')}x" if requests else ""
     why = outcomes.gap(client, name)
     note = f" [{notes.setdefault(why, len(notes) + 1)}]" if why else ""
-    sent: str = outcomes.results()["openai-python"]["outcomes"][name].partition(", ")[0]
+    # openai-python tells each code as it was sent.
+    sent = recorded["openai-python"]["outcomes"][name].partition(", ")[0]
     if said == sent and said.startswith("told: ") and said.islower():
         return f"its code{times}{note}"
     short = _SHORT.get(said) or (code(said.removeprefix("told: ")) if said.startswith("told: ") else said)

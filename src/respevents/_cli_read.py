@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
-from respevents.readers import READERS, End, body_of, open_reader, read
+from respevents.readers import READERS, End, answers_of, open_reader, read
 
 if TYPE_CHECKING:
     import argparse
@@ -68,19 +68,12 @@ def _answers(arguments: argparse.Namespace) -> Iterator[tuple[str, bytes, int, M
     """Name, body, status and headers of every answer in the file."""
     from pathlib import Path
 
-    from respevents.captures import NoStreamError, read_captures
-
     if arguments.status is not None:
         name = arguments.file
         yield name, sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes(), arguments.status, {}
         return
-    try:
-        for capture in read_captures(arguments.file):
-            yield capture.name, b"".join(body_of(capture)), capture.status or 200, capture.headers
-    except NoStreamError as error:
-        if error.status < 400:
-            raise
-        yield arguments.file, error.body, error.status, error.headers
+    for kept in answers_of(arguments.file):
+        yield kept.name, b"".join(kept.body), kept.status or 200, kept.headers
 
 
 def _explain(outcome: Outcome) -> None:

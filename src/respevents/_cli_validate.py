@@ -8,7 +8,7 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from respevents import schemas
 from respevents._capture import is_note
@@ -70,10 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         return 2
     reports: list[Report] = []
     unreadable = 0
-    for found, message, passed_over in _all(files, options, arguments):
+    for name, (found, message, no_stream) in _all(files, options, arguments):
         reports += found
         if message is not None:
-            unreadable += not passed_over
+            # An answer that is no stream is passed over in a folder, and refused where the file itself is named.
+            unreadable += not no_stream or name in arguments.files
             print(f"respevents: {message}", file=sys.stderr)
         if arguments.format == "text":
             for report in found:
@@ -103,31 +104,21 @@ def _files(names: list[str]) -> Iterator[str]:
             yield name
 
 
-def _all(
-    files: list[str], options: dict[str, Any], arguments: argparse.Namespace
-) -> Iterator[tuple[list[Report], str | None, bool]]:
-    named = set(arguments.files)
+def _all(files: list[str], options: dict[str, Any], arguments: argparse.Namespace) -> Iterator[tuple[str, _Judged]]:
     bar = _Bar(files, quiet=arguments.quiet)
     if arguments.jobs > 1 and len(files) > 1:
         with ProcessPoolExecutor(arguments.jobs) as pool:
             for name, answer in zip(files, pool.map(_one, files, [options] * len(files)), strict=True):
                 bar.file(name)
-                yield _judged(answer, inside=name not in named)
+                yield name, answer
     else:
         for name in files:
-            yield _judged(_one(name, options, bar), inside=name not in named)
+            yield name, _one(name, options, bar)
             bar.file(name)
     bar.end()
 
 
-def _judged(answer: tuple[list[Report], str | None, bool], *, inside: bool) -> tuple[list[Report], str | None, bool]:
-    """An answer that is no stream is passed over in a folder, and refused where the file itself is named."""
-    reports, message, no_stream = answer
-    return reports, message, no_stream and inside
-
-
-def _one(name: str, options: dict[str, Any], bar: _Bar | None = None) -> tuple[list[Report], str | None, bool]:
-    """Reports, what could not be read, and whether that is an answer without a stream."""
+def _one(name: str, options: dict[str, Any], bar: _Bar | None = None) -> _Judged:
     from respevents.captures import NoStreamError, read_captures
 
     reports: list[Report] = []
@@ -146,6 +137,10 @@ def _one(name: str, options: dict[str, Any], bar: _Bar | None = None) -> tuple[l
         report = StreamValidator(name=name, **options).close()
         reports.append(report)
     return reports, None, False
+
+
+_Judged: TypeAlias = "tuple[list[Report], str | None, bool]"
+"""Of a file: reports, what could not be read, and whether that is an answer without a stream."""
 
 
 class _Bar:

@@ -206,26 +206,22 @@ class Link:
                         end = "left"
                     elif len(kept) > MAX_BODY:
                         end, why = "large", f"more than {MAX_BODY} bytes"
-                    elif time.monotonic() - began > self._timeout:
-                        end, why = "late", f"not over after {self._timeout:g} s"
-                    if end != "whole":
+                    if end != "whole" or watch.fired:
                         break
-                if watch.fired and end == "whole":  # a body without a length ends as its connection does
-                    end, why = "late", f"not over after {self._timeout:g} s"
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if not self.answered:
                 raise RemoteProtocolError(
                     f"Nothing answers at {self.address}", got=self.clean(str(error)), fix="Name a server that runs."
                 ) from None
-            end, why = "none", f"no connection: {error}"
+            return Answer(0, (), b"", "none", self.clean(f"no connection: {error}"), time.monotonic() - began)
         except httpx.TimeoutException:
-            end, why = "late" if status else "none", f"nothing for {self._timeout:g} s"
+            watch.fired = True  # of a single read: the transport was first to see it
         except (httpx.TransportError, httpx.DecodingError) as error:
             end, why = "cut" if status else "none", str(error) or type(error).__name__
-            if watch.fired:
-                end, why = "late" if status else "none", f"not over after {self._timeout:g} s"
         finally:
             self._client.cookies.clear()
+        if watch.fired and end not in {"left", "large"}:  # however the transport saw that its connection was closed
+            end, why = "late" if status else "none", f"not over after {self._timeout:g} s"
         return Answer(status, headers, self._without(bytes(kept)), end, self.clean(why), time.monotonic() - began)
 
     def clean(self, text: str) -> str:

@@ -119,8 +119,8 @@ class Dump:
 
     def captures(self, on_skip: Callable[[str], None]) -> Iterator[Capture]:
         source = self.source
-        number = 0
-        refused: list[tuple[str, _Answer, bytes]] = []
+        number = streams = 0
+        refusal: tuple[str, _Answer, bytes] | None = None
         while True:
             answer = self.head()
             if answer is None:
@@ -130,14 +130,15 @@ class Dump:
             name = source.name if number == 1 else f"{source.name} (answer {number})"
             stream = self.is_stream(answer)
             if not stream:
-                sentence = f"{name}: HTTP {answer.status} {kind or 'without a content-type'} is no event stream"
-                on_skip(sentence)
+                what = f"HTTP {answer.status} {kind or 'without a content-type'} is no event stream"
+                on_skip(f"{name}: {what}")
                 kept = bytearray()
                 for piece in self.body(in_json=True):
-                    if not refused and len(kept) < _KEPT:
+                    if refusal is None and len(kept) < _KEPT:
                         kept += piece
-                refused.append((sentence, answer, bytes(kept)))
+                refusal = refusal or (what, answer, bytes(kept))
                 continue
+            streams += 1
             chunked = self.is_chunked(answer)
             packed = self.is_packed()
             if packed and source.peek(2) != b"\x1f\x8b":
@@ -163,10 +164,9 @@ class Dump:
             )
             yield capture
             capture.skip()
-        if number == len(refused):
-            if refused:
-                sentence, answer, first = refused[0]
-                what = sentence.removeprefix(f"{source.name}: ")
+        if not streams:
+            if refusal is not None:
+                what, answer, first = refusal
                 raise source.no_stream(what, answer.status, answer.headers, first)
             raise source.error(
                 "the dump holds no answer", fix="Add -i (or -v) to curl, and keep its output in one file."

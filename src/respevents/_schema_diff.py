@@ -278,13 +278,11 @@ class _Comparison:
         # An open union took an object of that type as it was, so naming the type asks more of it, and less when it
         # is forgotten; unless another branch of the same type is there.
         for one in gone:
-            free = (new.open_branch and not _shares_tag(one, new.objects)) or new.free_object
-            same = free and old.open_branch and not _asks(one)
-            self._add("branch removed", f"{path}<{one.label}>", "neutral" if same else "loosen" if free else "tighten")
+            effect = _of_branch(one, old, new, free="loosen", named="tighten")
+            self._add("branch removed", f"{path}<{one.label}>", effect)
         for one in come:
-            free = (old.open_branch and not _shares_tag(one, old.objects)) or old.free_object
-            same = free and new.open_branch and not _asks(one)
-            self._add("branch added", f"{path}<{one.label}>", "neutral" if same else "tighten" if free else "loosen")
+            effect = _of_branch(one, new, old, free="tighten", named="loosen")
+            self._add("branch added", f"{path}<{one.label}>", effect)
         if old.maps and new.maps:
             self._places(f"{path}{{}}", _union(old.maps), _union(new.maps))
         for label, was, now in (
@@ -307,6 +305,13 @@ def _one_of_keys(schema: Mapping[str, Any]) -> list[str]:
 
 def _shares_tag(one: _Object, others: list[_Object]) -> bool:
     return any(set(one.tags) & set(other.tags) for other in others)
+
+
+def _of_branch(one: _Object, its: _Place, other: _Place, *, free: Effect, named: Effect) -> Effect:
+    """The effect of a branch of one union that the other has not: `free` where that takes any object of its type."""
+    if not other.free_object and (not other.open_branch or _shares_tag(one, other.objects)):
+        return named
+    return "neutral" if its.open_branch and not _asks(one) else free
 
 
 def _asks(one: _Object) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from respevents._reader import KINDS, Answer, End, Kind, Lines, Outcome, Reader, Reading, ToolCall
 from respevents._reader_ai_sdk import AI_SDK
@@ -68,23 +68,18 @@ def read(
 
     `source` is the body, as bytes or in pieces, or the path of a capture in any form that `read_captures` knows (its
     first stream, or the error that it was refused with; the status and the headers it kept count unless they are given
-    here). `version` is one of the model's
-    `versions` (default: the newest), `status` and `headers` are those of the answer, `end` says how its body ends. The
-    outcome does not depend on how the body is cut.
+    here). `version` is one of the model's `versions` (default: the newest), `status` and `headers` are those of the
+    answer, `end` says how its body ends. The outcome does not depend on how the body is cut.
 
     Raises ValueError for an unknown client or version, CaptureError for a path that cannot be read.
     """
     reader = open_reader(client)
     if isinstance(source, (str, os.PathLike)):
-        try:
-            for capture in read_captures(os.fspath(source), split=False):
-                return read_capture(capture, client, version=version, status=status, headers=headers, end=end)
-            source = ()
-        except NoStreamError as refused:
-            if refused.status < 400:
-                raise
-            source = refused.body
-            status, headers = status or refused.status, refused.headers if headers is None else headers
+        answers = answers_of(source, split=False)  # held on to: what it gives is read below
+        first = next(answers, KeptAnswer("", (), None, {}))
+        source = first.body
+        status = first.status if status is None else status
+        headers = first.headers if headers is None else headers
     reading = reader.open(version=version, status=200 if status is None else status, headers=headers)
     for chunk in (source,) if isinstance(source, (bytes, bytearray, memoryview)) else source:
         reading.feed(bytes(chunk))
@@ -109,6 +104,30 @@ def read_capture(
         headers=capture.headers if headers is None else headers,
         end=end,
     )
+
+
+class KeptAnswer(NamedTuple):
+    """An answer that a file keeps. `status` is None where the file does not say."""
+
+    name: str
+    body: Iterable[bytes]
+    status: int | None
+    headers: Mapping[str, str]
+
+
+def answers_of(path: str | os.PathLike[str], *, split: bool = True) -> Iterator[KeptAnswer]:
+    """The answers in a file, each read before the next: its streams, or the error that it was refused with.
+
+    Raises CaptureError.
+    """
+    name = os.fspath(path)
+    try:
+        for capture in read_captures(name, split=split):
+            yield KeptAnswer(capture.name, body_of(capture), capture.status, capture.headers)
+    except NoStreamError as refused:
+        if refused.status < 400:
+            raise
+        yield KeptAnswer(name, (refused.body,), refused.status, refused.headers)
 
 
 def body_of(capture: Capture) -> Iterator[bytes]:

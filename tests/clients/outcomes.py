@@ -92,12 +92,25 @@ def outcome(name: str, result: dict[str, Any]) -> str:
         return f"told: {result.get('code') or result.get('error_event')}{requests}"
     if result["terminal"] == "response.incomplete" or result.get("final") in CUT_SHORT:
         return f"incomplete{requests}"
+    return taken(name, result["text"], calls=bool(result["calls"])) + ("" if result["calls"] else requests)
+
+
+def taken(name: str, text: str, *, calls: bool) -> str:
+    """The words for an answer that was taken for whole: is it what was sent?"""
     whole = wanted(name)
-    if result["calls"] and not (whole and whole == result["text"]):
+    if calls and not (whole and whole == text):
         return "tool call"
-    if whole == result["text"] and (whole or SCENARIOS[name].group == "streams that go well"):
-        return f"completed{requests}"
-    return f"success: {'no text' if not result['text'] else 'another text'}{requests}"
+    if whole == text and (whole or SCENARIOS[name].group == "streams that go well"):
+        return "completed"
+    return "success: another text" if text else "success: no text"
+
+
+def recorded(ran: dict[str, Any]) -> dict[str, Any]:
+    """What `run` gave, as it stands in `results.json`."""
+    return {
+        "version": ran["version"],
+        "outcomes": {name: outcome(name, ran["results"][name]) for name in CHOSEN},
+    }
 
 
 # ---- what is right

@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 
-from outcomes import CHOSEN, RESULTS, outcome, results
+from outcomes import CHOSEN, RESULTS, recorded, results
 from running import CLIENTS, FOLDER, HERE, installed, run
 
 from respevents.testing.server import ScriptedServer
@@ -31,10 +31,7 @@ def main(chosen: list[str]) -> int:
             with ScriptedServer() as server:
                 ran = run(client, server, CHOSEN)
             kept.write_text(json.dumps(ran, indent=1))
-        found[client] = {
-            "version": ran["version"],
-            "outcomes": {name: outcome(name, ran["results"][name]) for name in CHOSEN},
-        }
+        found[client] = recorded(ran)
         print(f"{client} {ran['version']}: {len(CHOSEN)} scenarios", file=sys.stderr, flush=True)
         ordered = {name: found[name] for name in CLIENTS if name in found}
         RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")

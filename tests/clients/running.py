@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from codexing import exec_codex
 
+from respevents.testing._stories import answers_a_call
+
 if TYPE_CHECKING:
     from respevents.testing.server import ScriptedServer
 
@@ -64,10 +66,8 @@ def run(client: str, server: ScriptedServer, names: list[str]) -> dict[str, Any]
         requests = server.requests_of(urls[name])
         result["requests"] = len(requests)
         if not result["calls"] and len(requests) > 1:
-            last = (requests[1].body or {}).get("input")
-            newest = last[-1] if isinstance(last, list) and last else None
-            if isinstance(newest, dict) and str(newest.get("type")).endswith("_call_output"):
-                result["calls"] = [newest["type"]]  # it does not say what it carries out
+            if answers_a_call(requests[1].body or {}):
+                result["calls"] = ["?"]  # it does not say what it carries out
     return {"version": version, "results": results}
 
 

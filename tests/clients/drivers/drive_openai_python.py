@@ -10,9 +10,7 @@ CALLS = {"function_call", "custom_tool_call", "apply_patch_call"}
 
 def note(event, result):
     kind = getattr(event, "type", None)
-    if kind == "response.output_text.delta":
-        result["text"] += event.delta or ""
-    elif kind == "response.refusal.delta":
+    if kind in {"response.output_text.delta", "response.refusal.delta"}:
         result["text"] += event.delta or ""
     elif kind == "response.output_item.done" and getattr(event.item, "type", None) in CALLS:
         result["calls"].append(getattr(event.item, "name", event.item.type))
