@@ -74,6 +74,12 @@ def test_any_text_in_any_format_in_any_chunking(name, text, sizes):
     assert read(cut(ALL[name][1](body), sizes)) == told(name, body)
 
 
+@pytest.mark.parametrize("name", sorted(ALL))
+def test_what_some_formats_take_for_the_end_of_a_line_is_text(name):
+    body = recordings.stream.__wrapped__("a\x85b\u2028c\u2029d\x0be\x0cf\x1cg")
+    assert read(ALL[name][1](body)) == told(name, body)
+
+
 @settings(max_examples=25)
 @given(body=strategies.streams(), name=st.sampled_from(sorted(set(ALL) - {"sse with a mark"})), data=st.data())
 def test_any_stream_in_any_format(body, name, data):
