@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 import time
@@ -457,6 +458,24 @@ def test_hostile_bodies_end_soon(body):
 def test_a_frame_over_the_bound_is_a_finding():
     report = validate_stream(b"data: " + b"x" * 5000, max_frame=1000)
     assert names(report)[0] == "no-event-stream"
+
+
+def test_the_order_of_findings_does_not_hang_on_the_seed_of_hashes(tmp_path):
+    stream = ResponseStream(**NEW)
+    message = stream.message()
+    body = stream.start() + message.text("Hello") + message.refusal("no") + message.text("Hello") + stream.complete()
+    head, mark, item = body.partition(b"event: response.output_item.done")
+    broken = tmp_path / "broken.sse"
+    broken.write_bytes(head + mark + item.replace(b'"Hello"', b'"Hallo"').replace(b'"no"', b'"yes"'))
+    told = {
+        subprocess.run(
+            [sys.executable, "-m", "respevents.cli", "validate", str(broken)],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, check=False,
+        ).stdout
+        for seed in "0123"
+    }  # fmt: skip
+    assert len(told) == 1
+    assert told.pop().count(b"the item has") > 1
 
 
 # ---- as a command ---------------------------------------------------------------------------------------------------

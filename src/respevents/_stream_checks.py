@@ -515,7 +515,7 @@ class StreamChecks:
         status = wire.get("status")
         if isinstance(status, str) and status in {"in_progress", "searching", "generating", "interpreting"}:
             self._find("item-status", f"The done item is {show(wire['status'])}", "$.item.status")
-        for place in {*item.sums, *item.wholes}:
+        for place in dict.fromkeys((*item.sums, *item.wholes)):  # no set: the order of findings is that of the stream
             self._in_item(item, wire, place)
 
     def _in_item(self, item: _Item, wire: dict[str, Any], place: tuple[str | None, Any]) -> None:
